@@ -1,0 +1,112 @@
+# How this project's libraries, programs, tests and fuzz targets are declared. Sources are listed one by one, never globbed.
+#
+#   ilmare_folders(DIR…)                                   add_subdirectory for each
+#   ilmare_library(TARGET SOURCES a.c b.c LIBS t…)         a static library; TARGET is the whole name: ilmare_proto
+#   ilmare_program(TARGET SOURCES main.c LIBS t… [MAN])    an executable that is installed; MAN: its man page comes from --print-man
+#   ilmare_test(NAME LIBS t… [SOURCES more.c…] [WRAP f…])  tests/unit/test_NAME.c with cmocka, run by ctest as NAME;
+#                                                          WRAP: calls of f go to __wrap_f (ld --wrap)
+#   ilmare_fuzz(NAME LIBS t…)                              tests/fuzz/fuzz_NAME.c, seeds in tests/fuzz/corpus/NAME; nothing
+#                                                          without ILMARE_FUZZ. The target "fuzz" builds all, into BUILD/fuzz/
+#
+# Libraries of the system: see IlmareLibraries.cmake.
+include_guard(GLOBAL)
+
+# While parts are still being written, a listed file or folder may be missing: it is named and left out. OFF makes it an error.
+option(ILMARE_ALLOW_MISSING "Leave out sources and folders that do not exist" ON)
+
+function(ilmare__missing what)
+	if(ILMARE_ALLOW_MISSING)
+		message(STATUS "not there yet, left out: ${what}")
+	else()
+		message(FATAL_ERROR "missing: ${what}")
+	endif()
+endfunction()
+
+function(ilmare__present out)
+	set(found)
+	foreach(file IN LISTS ARGN)
+		if(IS_ABSOLUTE "${file}" OR EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+			list(APPEND found "${file}")
+		else()
+			ilmare__missing("${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+		endif()
+	endforeach()
+	set(${out} "${found}" PARENT_SCOPE)
+endfunction()
+
+function(ilmare_folders)
+	foreach(dir IN LISTS ARGN)
+		if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${dir}/CMakeLists.txt")
+			add_subdirectory("${dir}")
+		else()
+			ilmare__missing("${dir}/CMakeLists.txt")
+		endif()
+	endforeach()
+endfunction()
+
+function(ilmare_library target)
+	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+	ilmare__present(sources ${arg_SOURCES})
+	if(NOT sources)
+		return()
+	endif()
+	add_library(${target} STATIC ${sources})
+	target_link_libraries(${target} PUBLIC ${arg_LIBS})
+endfunction()
+
+function(ilmare_program target)
+	cmake_parse_arguments(PARSE_ARGV 1 arg "MAN" "" "SOURCES;LIBS")
+	ilmare__present(sources ${arg_SOURCES})
+	if(NOT sources)
+		return()
+	endif()
+	add_executable(${target} ${sources})
+	target_link_libraries(${target} PRIVATE ${arg_LIBS})
+	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+	install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_SBINDIR}")
+	if(arg_MAN)
+		set(page "${PROJECT_BINARY_DIR}/man/${target}.8")
+		add_custom_command(OUTPUT "${page}"
+			COMMAND ${CMAKE_COMMAND} -E make_directory "${PROJECT_BINARY_DIR}/man"
+			COMMAND ${target} --print-man > "${page}"
+			DEPENDS ${target}
+			VERBATIM)
+		add_custom_target(${target}-man ALL DEPENDS "${page}")
+		install(FILES "${page}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man8")
+	endif()
+endfunction()
+
+function(ilmare_test name)
+	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;WRAP")
+	if(NOT EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/test_${name}.c")
+		ilmare__missing("${CMAKE_CURRENT_SOURCE_DIR}/test_${name}.c")
+		return()
+	endif()
+	ilmare__present(sources ${arg_SOURCES})
+	add_executable(test_${name} "test_${name}.c" ${sources})
+	target_link_libraries(test_${name} PRIVATE ${arg_LIBS} PkgConfig::CMOCKA)
+	foreach(f IN LISTS arg_WRAP)
+		target_link_options(test_${name} PRIVATE "-Wl,--wrap=${f}")
+	endforeach()
+	add_test(NAME ${name} COMMAND test_${name})
+	set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 60)
+endfunction()
+
+function(ilmare_fuzz name)
+	if(NOT ILMARE_FUZZ)
+		return()
+	endif()
+	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
+	if(NOT EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/fuzz_${name}.c")
+		ilmare__missing("${CMAKE_CURRENT_SOURCE_DIR}/fuzz_${name}.c")
+		return()
+	endif()
+	if(NOT TARGET fuzz)
+		add_custom_target(fuzz)
+	endif()
+	add_executable(fuzz_${name} EXCLUDE_FROM_ALL "fuzz_${name}.c")
+	target_link_libraries(fuzz_${name} PRIVATE ${arg_LIBS})
+	target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+	set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
+	add_dependencies(fuzz fuzz_${name})
+endfunction()

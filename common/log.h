@@ -1,0 +1,32 @@
+/* Logging: one line an event, to stderr: `2026-11-30T04:00:00.123Z warn  store: cannot write job=default/helmet round=3 error="..."`.
+ *
+ * The message is constant text; what varies follows as key=value (values with spaces or quotes are quoted and escaped, so one event is
+ * always one line). Never log a secret or a whole payload. Any thread.
+ * A line that says the same (module and message) more than a few times a minute is held back and counted; the count is said when the
+ * minute ends, so a full disk or a flood cannot fill a log.
+ */
+#ifndef COMMON_LOG_H
+#define COMMON_LOG_H
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+void log_init(const char *program, enum log_level level);
+void log_set_level(enum log_level level);
+int log_level_parse(const char *name, enum log_level *out); /* error, warn, info, debug; 0 or ERROR_INVALID */
+int log_enabled(enum log_level level);
+
+/* `module` and `message` are string literals. Then triples made by the L_ macros below, ended by NULL:
+ *   log_line(LOG_INFO, "outbox", "report published", L_STR("job", name), L_INT("round", round), NULL);
+ */
+void log_line(enum log_level level, const char *module, const char *message, ...);
+
+#define L_STR(key, value) (key), 's', (const char *)(value)
+#define L_INT(key, value) (key), 'd', (long long)(value)
+#define L_DBL(key, value) (key), 'f', (double)(value)
+
+#define log_error(module, ...) log_line(LOG_ERROR, module, __VA_ARGS__, NULL)
+#define log_warn(module, ...) log_line(LOG_WARN, module, __VA_ARGS__, NULL)
+#define log_info(module, ...) log_line(LOG_INFO, module, __VA_ARGS__, NULL)
+#define log_debug(module, ...) log_line(LOG_DEBUG, module, __VA_ARGS__, NULL)
+
+#endif
