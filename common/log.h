@@ -2,8 +2,8 @@
  *
  * The message is constant text; what varies follows as key=value (values with spaces or quotes are quoted and escaped, so one event is
  * always one line). Never log a secret or a whole payload. Any thread.
- * A line that says the same (module and message) more than a few times a minute is held back and counted; the count is said when the
- * minute ends, so a full disk or a flood cannot fill a log.
+ * A line that says the same (module and message) more than a few times a minute is held back and counted, so a full disk or a flood
+ * cannot fill a log; the count is said with the first line of any kind after that minute, and by log_flush. Debug lines are not counted.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
@@ -15,7 +15,11 @@ void log_set_level(enum log_level level);
 int log_level_parse(const char *name, enum log_level *out); /* error, warn, info, debug; 0 or ERROR_INVALID */
 int log_enabled(enum log_level level);
 
-/* `module` and `message` are string literals. Then triples made by the L_ macros below, ended by NULL:
+/* Say now what was held back, and begin to count anew: before a program ends. */
+void log_flush(void);
+
+/* `module` and `message` are string literals; module NULL stands for the program. A string value that is NULL is left out with its key.
+ * Then triples made by the L_ macros below, ended by NULL:
  *   log_line(LOG_INFO, "outbox", "report published", L_STR("job", name), L_INT("round", round), NULL);
  */
 void log_line(enum log_level level, const char *module, const char *message, ...);
