@@ -22,20 +22,21 @@ enum config_type {
 	CONFIG_DURATION, /* int64_t milliseconds: "250ms", "10s", "5m", "24h", "7d"; a bare number is seconds */
 	CONFIG_SIZE,     /* int64_t bytes: "64", "256kB" (1000), "1MiB" (1024), ... */
 	CONFIG_ENUM,     /* char *; one of the words in `choices` */
-	CONFIG_LIST,     /* char *; several strings, stored joined by newline; in the environment and as a flag by comma */
-	CONFIG_MAP       /* char *; a map of string to string below the key (or string to map, one level), stored as JSON text */
+	CONFIG_LIST,     /* char *; several strings, stored joined by newline; in the environment, as a flag and as a default by comma */
+	CONFIG_MAP /* char *; a map of string to string below the key (or string to map, one level), stored as JSON text; in the environment,
+	                  * as a flag and as a default it is JSON */
 };
 
 typedef struct config_row {
 	const char *key;
 	enum config_type type;
-	size_t offset;         /* of the field in the target struct */
-	const char *fallback;  /* default, as text as it would stand in the file; NULL: unset (strings: NULL) */
-	int64_t min, max;      /* INT, DURATION, SIZE; both 0: no range */
-	const char *choices;   /* ENUM: words separated by '|' */
-	const char *env;       /* further environment variables, separated by ',', looked at last; or NULL */
-	bool secret;           /* never printed */
-	const char *help;      /* one or two sentences */
+	size_t offset;        /* of the field in the target struct */
+	const char *fallback; /* default, as text as it would stand in the file; NULL: unset (strings: NULL) */
+	int64_t min, max;     /* INT, DURATION, SIZE; both 0: no range; max INT64_MAX: "at least min" */
+	const char *choices;  /* ENUM: words separated by '|' */
+	const char *env;      /* further environment variables, separated by ',', looked at last; or NULL */
+	bool secret;          /* never printed */
+	const char *help;     /* one or two sentences */
 } config_row;
 
 typedef struct config_spec {
@@ -44,19 +45,24 @@ typedef struct config_spec {
 	const char *about;   /* a paragraph for --help and the man page */
 	const config_row *rows;
 	size_t n;
-	void (*init)(void *target);                     /* optional: before anything */
-	int (*check)(const void *target, error *err);   /* optional: rules between fields */
+	void (*init)(void *target);                   /* optional: before anything; strings that it sets are freed later */
+	int (*check)(const void *target, error *err); /* optional: rules between fields */
 } config_spec;
 
-enum config_result { CONFIG_RUN, CONFIG_EXIT /* --help, --version, --check-config, --print-man was answered: exit with *status */ };
+enum config_result {
+	CONFIG_RUN,
+	CONFIG_EXIT /* --help, --version, --check-config, --print-man or --print-example was answered, or an error said: exit with *status */
+};
 
-/* Read everything into `target` (zeroed by the caller). `--config FILE` names the file; without it `default_file` is read if it exists.
+/* Read everything into `target` (zeroed by the caller). `--config FILE`, else ILMARE_CONFIG, names the file; without them `default_file`
+ * (may be NULL) is read if it exists.
  * On error prints to stderr and returns CONFIG_EXIT with *status = 2. --check-config reads all, prints the effective values (secrets as
  * "***") with where each came from, and exits 0 or 2, naming every error, not only the first. */
 enum config_result config_load(const config_spec *spec, const char *default_file, int argc, char **argv, void *target, int *status);
 void config_free(const config_spec *spec, void *target);
 
-/* The pieces, for tests, the fuzz target and the tools. */
+/* The pieces, for tests, the fuzz target and the tools. config_parse_file sets what the file sets, no defaults, and returns the first
+ * error; what was right before and after it is set nevertheless. Free the target with config_free. */
 int config_parse_file(const config_spec *spec, const char *name, const char *data, size_t len, void *target, error *err);
 void config_print_help(const config_spec *spec, FILE *out);
 void config_print_man(const config_spec *spec, FILE *out);     /* a roff man page, section 8 */

@@ -104,7 +104,7 @@ int digest_equal(const digest *a, const digest *b)
 }
 
 struct chain {
-	digest h;        /* of `blocks` whole blocks */
+	digest h; /* of `blocks` whole blocks */
 	uint64_t blocks;
 	size_t part;     /* bytes of the next block, less than CHAIN_BLOCK */
 	sha256 *running; /* has h and those bytes; nothing while part is 0 */

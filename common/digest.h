@@ -29,13 +29,13 @@ int digest_parse(const char *hex, digest *out);
 int digest_equal(const digest *a, const digest *b); /* 1 or 0 */
 
 typedef struct chain chain; /* the running digest of a prefix */
-chain *chain_new(void); /* at size 0 */
+chain *chain_new(void);     /* at size 0 */
 void chain_free(chain *c);
 /* Begin at a block boundary that was reached before: `blocks` whole blocks with digest h. */
 void chain_resume(chain *c, uint64_t blocks, const digest *h);
 void chain_add(chain *c, const void *data, size_t len);
-uint64_t chain_size(const chain *c);                    /* bytes so far */
-void chain_value(const chain *c, digest *out);          /* of all bytes so far; the chain goes on */
+uint64_t chain_size(const chain *c);                              /* bytes so far */
+void chain_value(const chain *c, digest *out);                    /* of all bytes so far; the chain goes on */
 void chain_boundary(const chain *c, uint64_t *blocks, digest *h); /* the last whole block: what chain_resume takes */
 
 /* The first `chars` characters (at most 52) of lower-case RFC 4648 base32, without padding, of SHA-256(text). out holds chars + 1. */

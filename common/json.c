@@ -35,8 +35,7 @@ static bool depth_within(const cJSON *value, int left)
 	if (left < 0)
 		return false;
 	const cJSON *child;
-	cJSON_ArrayForEach(child, value)
-	{
+	cJSON_ArrayForEach(child, value) {
 		if (!depth_within(child, cJSON_IsArray(child) || cJSON_IsObject(child) ? left - 1 : left))
 			return false;
 	}
@@ -207,7 +206,8 @@ static const cJSON **members_sorted(const cJSON *obj, size_t n)
 	const cJSON **list = mem_resize_array(NULL, n, sizeof(const cJSON *));
 	size_t i = 0;
 	const cJSON *m;
-	cJSON_ArrayForEach(m, obj) list[i++] = m;
+	cJSON_ArrayForEach(m, obj)
+		list[i++] = m;
 	qsort(list, n, sizeof(const cJSON *), by_name);
 	return list;
 }

@@ -19,16 +19,16 @@
 enum { NUMBER_MAX = 63 /* longer ones are cut by cJSON */ };
 
 typedef struct name {
-	size_t at;          /* in the text */
-	size_t start, len;  /* in scan.text */
-	const char *text;   /* set when the object ends, since scan.text moves while it grows */
+	size_t at;         /* in the text */
+	size_t start, len; /* in scan.text */
+	const char *text;  /* set when the object ends, since scan.text moves while it grows */
 } name;
 
 typedef struct scan {
 	const unsigned char *data;
 	size_t len, at;
 	int depth;
-	buf text;           /* decoded names of the open objects */
+	buf text; /* decoded names of the open objects */
 	name *names;
 	size_t n, cap;
 	error *err;

@@ -26,7 +26,7 @@ enum { SAME_LIMIT = 10, TABLE_SIZE = 128, VALUE_LIMIT = 1024, WINDOW_SECONDS = 6
 typedef struct seen {
 	const char *module, *message; /* message NULL: the slot is free */
 	enum log_level level;
-	time_t since;                 /* monotonic */
+	time_t since; /* monotonic */
 	unsigned n, held;
 } seen;
 

@@ -15,17 +15,17 @@
 /* Call first in main (and in a test's main): cJSON then allocates through mem_alloc. */
 void mem_init(void);
 
-void *mem_alloc(size_t size);                          /* zeroed; exits on failure; free() it */
-void *mem_resize(void *p, size_t size);                /* like realloc; exits on failure */
+void *mem_alloc(size_t size);                           /* zeroed; exits on failure; free() it */
+void *mem_resize(void *p, size_t size);                 /* like realloc; exits on failure */
 void *mem_resize_array(void *p, size_t n, size_t each); /* exits on overflow */
-char *mem_strdup(const char *s);                       /* NULL gives NULL */
+char *mem_strdup(const char *s);                        /* NULL gives NULL */
 char *mem_strndup(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 typedef struct arena arena;
 arena *arena_new(void);
-void arena_free(arena *a); /* NULL is fine */
-void *arena_alloc(arena *a, size_t size); /* zeroed, aligned for any type */
+void arena_free(arena *a);                   /* NULL is fine */
+void *arena_alloc(arena *a, size_t size);    /* zeroed, aligned for any type */
 char *arena_strdup(arena *a, const char *s); /* NULL gives NULL */
 char *arena_strndup(arena *a, const char *s, size_t n);
 char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -36,10 +36,10 @@ struct yaml_node {
 int yaml_parse(arena *mem, const char *name, const char *data, size_t len, size_t max, yaml_node ***docs, size_t *n, error *err);
 
 const yaml_node *yaml_member(const yaml_node *map, const char *key); /* NULL if absent or not a map */
-bool yaml_is_null(const yaml_node *node); /* NULL, plain empty, ~, null */
-int yaml_get_int(const yaml_node *node, int64_t *out);   /* plain decimal; 0 or ERROR_INVALID */
-int yaml_get_double(const yaml_node *node, double *out); /* finite; 0 or ERROR_INVALID */
-int yaml_get_bool(const yaml_node *node, bool *out);     /* true/false/yes/no/on/off; 0 or ERROR_INVALID */
+bool yaml_is_null(const yaml_node *node);                            /* NULL, plain empty, ~, null */
+int yaml_get_int(const yaml_node *node, int64_t *out);               /* plain decimal; 0 or ERROR_INVALID */
+int yaml_get_double(const yaml_node *node, double *out);             /* finite; 0 or ERROR_INVALID */
+int yaml_get_bool(const yaml_node *node, bool *out);                 /* true/false/yes/no/on/off; 0 or ERROR_INVALID */
 
 /* As JSON, with the types that Kubernetes' tools give: plain null, true/false, integers and floats; all else strings. For a pod template
  * and other parts that are passed on whole. */
