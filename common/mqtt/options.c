@@ -1,0 +1,80 @@
+#include "common/mqtt/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/file.h"
+#include "common/mem.h"
+
+enum { PASSWORD_MAX = 4096 };
+
+int mqtt_options_check(const mqtt_options *o, error *err)
+{
+	if (o->reconnect_max_ms < o->reconnect_min_ms)
+		return error_set(err, ERROR_INVALID, "mqtt.reconnectMax is below mqtt.reconnectMin");
+	if (o->key_file && !o->cert_file)
+		return error_set(err, ERROR_INVALID, "mqtt.keyFile is set, but not mqtt.certFile");
+	if (o->password_file && !o->username)
+		return error_set(err, ERROR_INVALID, "mqtt.passwordFile is set, but not mqtt.username");
+	if (!o->topic_root || !o->topic_root[0] || strpbrk(o->topic_root, "+#") || o->topic_root[0] == '/' || o->topic_root[0] == '$' ||
+	    o->topic_root[strlen(o->topic_root) - 1] == '/')
+		return error_set(err, ERROR_INVALID, "mqtt.topicRoot: \"%.100s\" cannot begin a topic", o->topic_root ? o->topic_root : "");
+	return 0;
+}
+
+static int read_password(const mqtt_options *o, mqtt_options_hold *hold, error *err)
+{
+	buf text = {0};
+	int code = file_read(o->password_file, PASSWORD_MAX, &text, err);
+
+	if (code == 0) {
+		hold->password = mem_strndup(buf_text(&text), strcspn(buf_text(&text), "\r\n"));
+		if (text.len)
+			memset(text.data, 0, text.len);
+	} else {
+		error_prefix(err, "mqtt.passwordFile");
+	}
+	buf_fini(&text);
+	return code;
+}
+
+int mqtt_options_apply(const mqtt_options *o, struct mqtt_config *config, mqtt_options_hold *hold, error *err)
+{
+	char *rest, *word;
+	size_t n = 0;
+
+	memset(hold, 0, sizeof *hold);
+	mqtt_config_init(config);
+	hold->text = mem_strdup(o->brokers);
+	for (word = strtok_r(hold->text, "\n", &rest); word; word = strtok_r(NULL, "\n", &rest)) {
+		if (n == MQTT_BROKERS_MAX)
+			return error_set(err, ERROR_LIMIT, "mqtt.brokers: more than %d", MQTT_BROKERS_MAX);
+		hold->brokers[n++] = word;
+	}
+	config->brokers = hold->brokers;
+	config->n_brokers = n;
+	config->username = o->username;
+	config->ca_file = o->ca_file;
+	config->cert_file = o->cert_file;
+	config->key_file = o->key_file;
+	config->insecure = o->insecure;
+	config->keep_alive_s = (uint32_t)(o->keep_alive_ms / 1000);
+	config->session_expiry_s = (uint32_t)(o->session_expiry_ms / 1000);
+	config->backoff_min_ms = (uint32_t)o->reconnect_min_ms;
+	config->backoff_max_ms = (uint32_t)o->reconnect_max_ms;
+	config->will.delay_s = (uint32_t)(o->will_delay_ms / 1000);
+	if (o->password_file && read_password(o, hold, err) != 0)
+		return err ? err->code : ERROR_IO;
+	config->password = hold->password;
+	return 0;
+}
+
+void mqtt_options_release(mqtt_options_hold *hold)
+{
+	free(hold->text);
+	if (hold->password)
+		memset(hold->password, 0, strlen(hold->password));
+	free(hold->password);
+	memset(hold, 0, sizeof *hold);
+}

@@ -1,0 +1,91 @@
+/* The table of ilmare-edge's options. Defaults are those of docs/configuration.md, which is checked against it. */
+#include "edge-agent/options.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "proto/topic.h"
+
+#define AT(field) offsetof(edge_options, field)
+#define MINUTE INT64_C(60000)
+#define DAY (24 * 60 * MINUTE)
+
+static const config_row rows[] = {
+	{.key = "node", .type = CONFIG_STRING, .offset = AT(node), .env = "NODENAME,HOSTNAME",
+	 .help = "Name of this node, as the cluster knows it: the MQTT client id and part of every topic."},
+	{.key = "stateDir", .type = CONFIG_STRING, .offset = AT(state_dir), .fallback = "/var/lib/ilmare",
+	 .help = "Folder of the store (one SQLite file). Made if it is missing."},
+	{.key = "rootDir", .type = CONFIG_STRING, .offset = AT(root_dir), .env = "ROOTFS_MOUNT_DIR",
+	 .help = "Where the node's root is mounted when the agent runs in a container (/rootfs): put before every path that a job names, and "
+			 "never part of anything sent."},
+	{.key = "logLevel", .type = CONFIG_ENUM, .offset = AT(log_level), .fallback = "info", .choices = "error|warn|info|debug",
+	 .help = "How much to log."},
+
+	MQTT_OPTION_ROWS(AT(mqtt)),
+	{.key = "outbox.retryMin", .type = CONFIG_DURATION, .offset = AT(retry_min_ms), .fallback = "2s", .min = 10, .max = DAY,
+	 .help = "First wait before a report that no document has settled is published again; doubles, with full jitter."},
+	{.key = "outbox.retryMax", .type = CONFIG_DURATION, .offset = AT(retry_max_ms), .fallback = "10m", .min = 10, .max = DAY,
+	 .help = "Longest wait before it is published again."},
+
+	{.key = "workers.host", .type = CONFIG_STRING, .offset = AT(worker_host), .fallback = "127.0.0.1",
+	 .help = "Address that workers post to. Anything but loopback lets other machines report in a worker's name."},
+	{.key = "workers.port", .type = CONFIG_INT, .offset = AT(worker_port), .fallback = "9100", .max = 65535, .env = "BIND_PORT",
+	 .help = "Port that workers post to (LC_SERVER). 0: any free one, said in the log."},
+	{.key = "workers.bodyMax", .type = CONFIG_SIZE, .offset = AT(worker_body_max), .fallback = "1MiB", .min = 1024, .max = 1024 * 1024,
+	 .help = "Largest post of a worker."},
+	{.key = "workers.connections", .type = CONFIG_INT, .offset = AT(worker_connections), .fallback = "64", .min = 1, .max = 512,
+	 .help = "Connections at a time; over it the slowest one that is still sending is closed."},
+	{.key = "workers.requestTime", .type = CONFIG_DURATION, .offset = AT(worker_request_ms), .fallback = "10s", .min = 100, .max = 600000,
+	 .help = "Time that a request may take to arrive."},
+	{.key = "workers.resultGrace", .type = CONFIG_DURATION, .offset = AT(result_grace_ms), .fallback = "60s", .max = DAY,
+	 .help = "How long a result is awaited after the worker has ended, before the stage fails with ResultsMissing."},
+	{.key = "observe.host", .type = CONFIG_STRING, .offset = AT(observe_host), .fallback = "127.0.0.1",
+	 .help = "Address of /healthz, /readyz and /metrics, if observe.port gives them a port of their own."},
+	{.key = "observe.port", .type = CONFIG_INT, .offset = AT(observe_port), .fallback = "-1", .min = -1, .max = 65535,
+	 .help = "Their port. -1: the port of the workers. 0: any free one, said in the log."},
+
+	{.key = "dataset.checkOnArrival", .type = CONFIG_BOOL, .offset = AT(check_on_arrival), .fallback = "false",
+	 .help = "Look at the train trigger at once when samples arrive, not only every checkPeriodSeconds."},
+	{.key = "dataset.lookPeriod", .type = CONFIG_DURATION, .offset = AT(look_ms), .fallback = "60s", .min = 100, .max = DAY,
+	 .help = "How often a dataset file is looked at where the system does not notify of changes (network file systems)."},
+	{.key = "dataset.lineMax", .type = CONFIG_SIZE, .offset = AT(line_max), .fallback = "1MiB", .min = 64, .max = 64 * 1024 * 1024,
+	 .help = "Longest sample. A longer one is left out, counted, and said in the dataset's status."},
+	{.key = "dataset.roundMax", .type = CONFIG_SIZE, .offset = AT(round_bytes_max), .fallback = "1GiB", .min = 1024, .max = INT64_C(1) << 50,
+	 .help = "Most bytes of samples that one round takes; the rest waits for the next."},
+	{.key = "deploy.kept", .type = CONFIG_INT, .offset = AT(deployed_kept), .fallback = "3", .min = 1, .max = 1000,
+	 .help = "Deployed versions kept below {outputDir}/deployed, beside the one that was there first."},
+	{.key = "provisional.max", .type = CONFIG_INT, .offset = AT(provisional_max), .fallback = "64", .min = 1, .max = 4096,
+	 .help = "Results of workers that no document announces yet: how many are kept."},
+	{.key = "provisional.bytesMax", .type = CONFIG_SIZE, .offset = AT(provisional_bytes_max), .fallback = "4MiB", .min = 1024,
+	 .max = 256 * 1024 * 1024, .help = "How large they may be together."},
+	{.key = "provisional.keep", .type = CONFIG_DURATION, .offset = AT(provisional_ms), .fallback = "24h", .min = MINUTE, .max = 365 * DAY,
+	 .help = "How long one is kept, in time that the agent runs."},
+};
+
+static int check(const void *target, error *err)
+{
+	const edge_options *o = target;
+
+	if (!o->node || !o->node[0])
+		return error_set(err, ERROR_INVALID, "node: no name is given; set it to this node's name in the cluster");
+	if (!name_valid_node(o->node))
+		return error_set(err, ERROR_INVALID,
+		                 "node: \"%.100s\" is not a node's name (lower-case letters, digits, '-' and '.', at most 253; not \"%s\")", o->node,
+		                 PRESENCE_CLOUD);
+	if (o->retry_max_ms < o->retry_min_ms)
+		return error_set(err, ERROR_INVALID, "outbox.retryMax is below outbox.retryMin");
+	if (o->root_dir && o->root_dir[0] && o->root_dir[0] != '/')
+		return error_set(err, ERROR_INVALID, "rootDir: \"%.100s\" is not an absolute path", o->root_dir);
+	return mqtt_options_check(&o->mqtt, err);
+}
+
+const config_spec edge_options_spec = {
+	.program = "ilmare-edge",
+	.summary = "the edge agent of Ilmare: watches datasets, decides when to train, reports",
+	.about = "Runs on a device. It follows the dataset files that jobs name, writes the samples of a round when the job's trigger says so, takes the "
+			 "results of the workers on this node, deploys a model that is better, and reports all of it over MQTT to the cloud agent. It works on "
+			 "while the broker is away, and may be stopped or killed at any moment.",
+	.rows = rows,
+	.n = sizeof rows / sizeof rows[0],
+	.check = check,
+};

@@ -1,0 +1,36 @@
+/* What an operator can set for ilmare-edge: one table drives the file, the environment, the flags, --help and the man page. */
+#ifndef EDGE_OPTIONS_H
+#define EDGE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/config.h"
+#include "common/mqtt/options.h"
+
+typedef struct edge_options {
+	char *node;
+	char *state_dir; /* the store */
+	char *root_dir;  /* prefix of all paths of documents, "" outside a container */
+	char *log_level;
+
+	mqtt_options mqtt;
+	int64_t retry_min_ms, retry_max_ms;
+
+	char *worker_host;
+	int64_t worker_port;
+	int64_t worker_body_max, worker_connections, worker_request_ms;
+	char *observe_host;
+	int64_t observe_port;
+
+	bool check_on_arrival;
+	int64_t look_ms; /* slow look at dataset files */
+	int64_t line_max, round_bytes_max;
+	int64_t deployed_kept;
+	int64_t result_grace_ms;
+	int64_t provisional_max, provisional_bytes_max, provisional_ms;
+} edge_options;
+
+extern const config_spec edge_options_spec;
+
+#endif
