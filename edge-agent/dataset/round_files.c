@@ -1,0 +1,196 @@
+/* See round.h and round_files.h. */
+#include "edge-agent/dataset/round_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/buf.h"
+#include "common/file.h"
+#include "common/mem.h"
+
+/* WINDOW_READS_MAX: manifests read for one window; rounds that failed lie between those that completed. */
+enum { ASIDE_MAX = 1000, ROUND_DIGITS_MAX = 16, WINDOW_READS_MAX = 256 };
+
+char *round_path(const char *output_dir, const char *kind, int64_t round, const char *file)
+{
+	if (file == NULL)
+		return mem_printf("%s/data/%s/%lld", output_dir, kind, (long long)round);
+	return mem_printf("%s/data/%s/%lld/%s", output_dir, kind, (long long)round, file);
+}
+
+/* The number that `text` is, written as we write it; 0 if it is none. */
+static int64_t round_of(const char *text, size_t len)
+{
+	int64_t round = 0;
+	if (len == 0 || len > ROUND_DIGITS_MAX || text[0] == '0')
+		return 0;
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return 0;
+		round = round * 10 + (text[i] - '0');
+	}
+	return round;
+}
+
+void round_files_clean(const char *train_dir)
+{
+	DIR *dir = opendir(train_dir);
+	struct dirent *entry;
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		const char *name = entry->d_name;
+		size_t len = strlen(name);
+		if (len < 6 || name[0] != '.' || strcmp(name + len - 4, ".tmp") != 0 || round_of(name + 1, len - 5) == 0)
+			continue;
+		char *path = mem_printf("%s/%s", train_dir, name);
+		(void)file_remove_tree(path, NULL);
+		free(path);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
+int round_files_move_aside(const char *train_dir, int64_t round, const char *uid, error *err)
+{
+	char short_uid[9] = "", *from = mem_printf("%s/%lld", train_dir, (long long)round);
+	int code = ERROR_EXISTS;
+	for (size_t i = 0; i < 8 && uid[i] != '\0'; i++) {
+		bool plain = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-", uid[i]) != NULL;
+		short_uid[i] = plain ? uid[i] : '_';
+	}
+	for (int n = 1; n <= ASIDE_MAX && code == ERROR_EXISTS; n++) {
+		char *to = mem_printf("%s.aside-%s-%d", from, short_uid, n);
+		code = file_rename_new(from, to, err);
+		free(to);
+	}
+	free(from);
+	return code;
+}
+
+static int check_files(const manifest *m, const char *dir, error *err)
+{
+	for (size_t i = 0; i < m->n_files; i++) {
+		struct stat st;
+		char *path = mem_printf("%s/%s", dir, m->files[i].name);
+		bool right = stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == m->files[i].bytes;
+		if (!right)
+			error_set(err, ERROR_CORRUPT, "%s is missing or not of the size that its manifest says", path);
+		free(path);
+		if (!right)
+			return ERROR_CORRUPT;
+	}
+	return 0;
+}
+
+int round_read(const char *output_dir, int64_t round, manifest *out, error *err)
+{
+	char *dir = round_path(output_dir, "train", round, NULL), *path = mem_printf("%s/manifest.json", dir);
+	struct stat st;
+	buf data = {0};
+	error why = {0};
+	int code = 0;
+	if (lstat(dir, &st) != 0) {
+		code = error_errno(err, errno == ENOTDIR ? ENOENT : errno, "folder %s", dir);
+		goto done;
+	}
+	if (!S_ISDIR(st.st_mode)) {
+		code = error_set(err, ERROR_CORRUPT, "%s is not a folder", dir);
+		goto done;
+	}
+	code = file_read(path, MANIFEST_BYTES_MAX, &data, &why);
+	if (code == 0)
+		code = manifest_decode(buf_text(&data), data.len, out, &why);
+	if (code == ERROR_DENIED || code == ERROR_IO) {
+		error_set(err, code, "%s", why.text);
+	} else if (code != 0) {
+		code = error_set(err, ERROR_CORRUPT, "%s: %s", path, why.text);
+	} else {
+		code = check_files(out, dir, err);
+	}
+done:
+	buf_fini(&data);
+	free(path);
+	free(dir);
+	return code;
+}
+
+static int descending(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The numbers of all round folders, highest first; to be freed. */
+static int64_t *round_numbers(const char *output_dir, size_t *n)
+{
+	char *path = mem_printf("%s/data/train", output_dir);
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+	int64_t *all = NULL;
+	size_t room = 0;
+	*n = 0;
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		int64_t round = round_of(entry->d_name, strlen(entry->d_name));
+		if (round == 0)
+			continue;
+		if (*n == room) {
+			room = room == 0 ? 64 : room * 2;
+			all = mem_resize_array(all, room, sizeof *all);
+		}
+		all[(*n)++] = round;
+	}
+	if (dir != NULL)
+		closedir(dir);
+	if (*n > 0)
+		qsort(all, *n, sizeof *all, descending);
+	free(path);
+	return all;
+}
+
+/* The round as the window sees it; false if the folder is not that job's. */
+static bool window_read(const char *output_dir, const char *uid, int64_t round, window_round *out)
+{
+	manifest *m = mem_alloc(sizeof *m);
+	bool ours = round_read(output_dir, round, m, NULL) == 0 && strcmp(m->uid, uid) == 0 && m->round == round;
+	*out = (window_round){.round = round, .from = m->from, .to = m->to};
+	free(m);
+	return ours;
+}
+
+size_t round_list(const char *output_dir, const char *uid, window_round *out, size_t max)
+{
+	size_t n, found = 0;
+	int64_t *all = round_numbers(output_dir, &n);
+	for (size_t i = 0; i < n && found < max; i++) {
+		if (window_read(output_dir, uid, all[i], &out[found]))
+			found++;
+	}
+	free(all);
+	return found;
+}
+
+size_t round_window(const char *output_dir, const char *uid, int64_t round, int64_t out[WINDOW_MAX])
+{
+	window_round one;
+	window w;
+	if (!window_read(output_dir, uid, round, &one))
+		return 0;
+	size_t n;
+	int64_t *all = round_numbers(output_dir, &n);
+	bool more = one.from > 0;
+	int reads = 0;
+	window_start(&w, &one);
+	for (size_t i = 0; i < n && more && reads < WINDOW_READS_MAX; i++) {
+		if (all[i] >= round)
+			continue;
+		reads++;
+		if (window_read(output_dir, uid, all[i], &one))
+			more = window_offer(&w, &one);
+	}
+	free(all);
+	for (size_t i = 0; i < w.n; i++)
+		out[i] = w.rounds[w.n - 1 - i];
+	return w.n;
+}
