@@ -1,4 +1,5 @@
-/* cJSON with the edges taken off: see json.h for the contract. What is accepted as text is decided in json_scan.c.
+/* cJSON with the edges taken off: see json.h for the contract. What is accepted as text is decided in
+ * json_scan.c; json_print.c makes text.
  *
  * Trees that come from json_parse are at most JSON_MAX_DEPTH deep, so walking them by recursion is bounded.
  */
@@ -28,26 +29,6 @@ int json_parse(const char *data, size_t len, size_t max, cJSON **out, error *err
 		return error_set(err, ERROR_INVALID, "byte %zu: not JSON", end != NULL ? (size_t)(end - data) : 0);
 	*out = value;
 	return 0;
-}
-
-static bool depth_within(const cJSON *value, int left)
-{
-	if (left < 0)
-		return false;
-	const cJSON *child;
-	cJSON_ArrayForEach(child, value) {
-		if (!depth_within(child, cJSON_IsArray(child) || cJSON_IsObject(child) ? left - 1 : left))
-			return false;
-	}
-	return true;
-}
-
-char *json_print(const cJSON *value)
-{
-	int self = cJSON_IsArray(value) || cJSON_IsObject(value) ? 1 : 0;
-	if (value == NULL || !depth_within(value, JSON_MAX_DEPTH - self))
-		return NULL;
-	return cJSON_PrintUnformatted(value);
 }
 
 const cJSON *json_member(const cJSON *obj, const char *name)

@@ -1,0 +1,90 @@
+/* Compact JSON text of a tree. cJSON's own printer takes a number for printed when the text reads back to within a rounding error of it,
+ * which makes 9007199254740991 into ...990; a position, a size or a stamp must be exact. It also has no bound on nesting.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/buf.h"
+#include "common/json.h"
+
+static void print_number(buf *out, double d)
+{
+	if (!isfinite(d)) {
+		buf_puts(out, "null"); /* JSON has no word for it */
+		return;
+	}
+	if (fabs(d) <= (double)JSON_MAX_INT && trunc(d) == d) {
+		buf_printf(out, "%lld", (long long)d);
+		return;
+	}
+	char text[32];
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof text, "%.*g", digits, d);
+		if (strtod(text, NULL) == d)
+			break;
+	}
+	buf_puts(out, text);
+}
+
+static void print_string(buf *out, const char *s)
+{
+	buf_putc(out, '"');
+	for (; *s != '\0'; s++) {
+		unsigned char c = (unsigned char)*s;
+		if (c == '"' || c == '\\') {
+			buf_putc(out, '\\');
+			buf_putc(out, *s);
+		} else if (c == '\n') {
+			buf_puts(out, "\\n");
+		} else if (c == '\t') {
+			buf_puts(out, "\\t");
+		} else if (c < 0x20) {
+			buf_printf(out, "\\u%04x", c);
+		} else {
+			buf_putc(out, *s);
+		}
+	}
+	buf_putc(out, '"');
+}
+
+/* False if it is nested deeper than `left`. */
+static bool print_value(buf *out, const cJSON *value, int left)
+{
+	bool object = cJSON_IsObject(value);
+	if (object || cJSON_IsArray(value)) {
+		if (left == 0)
+			return false;
+		buf_putc(out, object ? '{' : '[');
+		for (const cJSON *c = value->child; c != NULL; c = c->next) {
+			if (object) {
+				print_string(out, c->string);
+				buf_putc(out, ':');
+			}
+			if (!print_value(out, c, left - 1))
+				return false;
+			if (c->next != NULL)
+				buf_putc(out, ',');
+		}
+		buf_putc(out, object ? '}' : ']');
+	} else if (cJSON_IsString(value)) {
+		print_string(out, value->valuestring);
+	} else if (cJSON_IsNumber(value)) {
+		print_number(out, value->valuedouble);
+	} else if (cJSON_IsRaw(value)) {
+		buf_puts(out, value->valuestring);
+	} else {
+		buf_puts(out, cJSON_IsTrue(value) ? "true" : cJSON_IsFalse(value) ? "false" : "null");
+	}
+	return true;
+}
+
+char *json_print(const cJSON *value)
+{
+	buf out = {0};
+	if (value == NULL || !print_value(&out, value, JSON_MAX_DEPTH)) {
+		buf_fini(&out);
+		return NULL;
+	}
+	return buf_detach(&out);
+}
