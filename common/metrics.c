@@ -189,3 +189,15 @@ void metrics_print(buf *out)
 	}
 	process_print(out);
 }
+
+void metrics_set_rows(metric_row *rows, size_t n, const void *counters)
+{
+	for (size_t i = 0; i < n; i++) {
+		int64_t value;
+
+		if (!rows[i].metric)
+			rows[i].metric = metric_new(rows[i].type, rows[i].name, NULL, rows[i].help);
+		memcpy(&value, (const char *)counters + rows[i].offset, sizeof value);
+		metric_set(rows[i].metric, value);
+	}
+}

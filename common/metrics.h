@@ -4,6 +4,7 @@
 #ifndef COMMON_METRICS_H
 #define COMMON_METRICS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/buf.h"
@@ -19,6 +20,15 @@ metric *metric_new(enum metric_type type, const char *name, const char *labels, 
 void metric_add(metric *m, int64_t n);
 void metric_set(metric *m, int64_t value);
 int64_t metric_value(const metric *m);
+/* Values that somebody counts in a struct of int64_t (or uint64_t) members: a table of them, registered when first set. Loop thread. */
+typedef struct metric_row {
+	size_t offset; /* of the member */
+	enum metric_type type;
+	const char *name, *help;
+	metric *metric; /* NULL in the table as written */
+} metric_row;
+void metrics_set_rows(metric_row *rows, size_t n, const void *counters);
+
 /* Process-wide gauges (resident memory, open files, start time, uptime) are added by metrics_print itself. */
 void metrics_print(buf *out);
 

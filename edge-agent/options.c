@@ -20,6 +20,8 @@ static const config_row rows[] = {
 			 "never part of anything sent."},
 	{.key = "logLevel", .type = CONFIG_ENUM, .offset = AT(log_level), .fallback = "info", .choices = "error|warn|info|debug",
 	 .help = "How much to log."},
+	{.key = "timeZone", .type = CONFIG_STRING, .offset = AT(time_zone),
+	 .help = "Zone of the times in triggers, for example Europe/Paris. Default: the system's."},
 
 	MQTT_OPTION_ROWS(AT(mqtt)),
 	{.key = "outbox.retryMin", .type = CONFIG_DURATION, .offset = AT(retry_min_ms), .fallback = "2s", .min = 10, .max = DAY,

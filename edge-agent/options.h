@@ -13,6 +13,7 @@ typedef struct edge_options {
 	char *state_dir; /* the store */
 	char *root_dir;  /* prefix of all paths of documents, "" outside a container */
 	char *log_level;
+	char *time_zone; /* of trigger times; NULL: the system's */
 
 	mqtt_options mqtt;
 	int64_t retry_min_ms, retry_max_ms;

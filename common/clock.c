@@ -1,0 +1,50 @@
+#include "common/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+static int64_t ms_of(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+moment clock_now(void)
+{
+	moment m = {.mono_ms = ms_of(CLOCK_MONOTONIC), .unix_ms = ms_of(CLOCK_REALTIME)};
+	time_t seconds = (time_t)(m.unix_ms / 1000);
+	struct tm local;
+
+	if (localtime_r(&seconds, &local))
+		m.minute = local.tm_hour * 60 + local.tm_min;
+	return m;
+}
+
+static void random_bytes(void *out, size_t len)
+{
+	if (getrandom(out, len, 0) != (ssize_t)len) {
+		fputs("the system gives no random bytes\n", stderr);
+		exit(1);
+	}
+}
+
+void clock_random_id(char out[33])
+{
+	unsigned char bytes[16];
+
+	random_bytes(bytes, sizeof bytes);
+	for (int i = 0; i < 16; i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+unsigned long long clock_random_seed(void)
+{
+	unsigned long long seed;
+
+	random_bytes(&seed, sizeof seed);
+	return seed;
+}

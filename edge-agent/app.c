@@ -1,0 +1,430 @@
+/* The turn of the edge agent: whatever happens is fed to the core, then `pump` performs what the core asks for until it asks for nothing.
+ *
+ * What messages bring is fed one by one and pumped once a batch, so that it costs one commit. Nothing here decides anything.
+ */
+#include "edge-agent/app.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/metrics.h"
+#include "common/mqtt/mqtt.h"
+#include "common/version.h"
+#include "edge-agent/core/agent.h"
+#include "edge-agent/files.h"
+#include "edge-agent/observe.h"
+#include "edge-agent/store/store.h"
+#include "edge-agent/worker-api/server.h"
+
+enum { STOP_MS = 4500, LISTEN_FDS_START = 3 };
+
+struct app {
+	uv_loop_t *loop;
+	const edge_options *options;
+	char session[33];
+	store *store;
+	edge_agent *agent;
+	files *files;
+	worker_api *api;
+	mqtt_client *mqtt;
+	uv_timer_t wake;
+	uv_timer_t stop_limit; /* unreferenced: it ends the process if stopping takes too long */
+	bool pumping, again, stopping;
+	char problem[480]; /* of the last commit; "" if it went well */
+};
+
+static void pump(app *a);
+
+/* ---- performing ---- */
+
+static void commit(app *a, const edge_action *action)
+{
+	edge_result result = {0};
+	error err = {0};
+
+	result.code = store_commit(a->store, action->commit.changes, action->commit.n, &err);
+	result.text = err.text;
+	if (result.code != 0)
+		log_error("store", "cannot commit; nothing is acknowledged until it works again", L_STR("error", err.text));
+	else if (a->problem[0])
+		log_info("store", "commits work again");
+	snprintf(a->problem, sizeof a->problem, "%s", err.text);
+	edge_agent_done(a->agent, action->id, &result, clock_now());
+}
+
+static void publish(app *a, const edge_action *action)
+{
+	struct mqtt_message m = {.topic = action->publish.topic,
+	                         .payload = action->publish.payload,
+	                         .len = strlen(action->publish.payload),
+	                         .retained = action->publish.retained};
+	error err = {0};
+	int64_t token = mqtt_client_publish(a->mqtt, &m, &err);
+
+	/* Offline or full: the core repeats what matters until it is settled. */
+	if (token < 0 && token != ERROR_OFFLINE)
+		log_warn("link", "cannot publish; it is tried again later", L_STR("topic", m.topic), L_STR("error", err.text));
+}
+
+static void perform(app *a, const edge_action *action)
+{
+	switch (action->kind) {
+	case EDGE_COMMIT:
+		commit(a, action);
+		break;
+	case EDGE_REPLY:
+		worker_api_reply(a->api, action->reply.post, action->reply.status, action->reply.message);
+		break;
+	case EDGE_PUBLISH:
+		publish(a, action);
+		break;
+	case EDGE_LOCATE:
+	case EDGE_MEASURE:
+	case EDGE_LOOK:
+	case EDGE_WRITE:
+	case EDGE_WRITE_EVAL:
+	case EDGE_DEPLOY:
+		files_perform(a->files, action);
+		break;
+	}
+}
+
+static void on_wake(uv_timer_t *timer)
+{
+	pump(timer->data);
+}
+
+static void arm(app *a)
+{
+	int64_t at = edge_agent_wake(a->agent), now;
+
+	uv_timer_stop(&a->wake);
+	if (at == MOMENT_NEVER)
+		return;
+	now = clock_now().mono_ms;
+	uv_update_time(a->loop);
+	uv_timer_start(&a->wake, on_wake, at > now ? (uint64_t)(at - now) : 0, 0);
+}
+
+static void pump(app *a)
+{
+	edge_action action;
+
+	if (a->pumping || a->stopping || !a->mqtt) {
+		a->again = true;
+		return;
+	}
+	a->pumping = true;
+	do {
+		a->again = false;
+		while (edge_agent_next(a->agent, clock_now(), &action))
+			perform(a, &action);
+		files_sync(a->files, a->agent);
+	} while (a->again);
+	a->pumping = false;
+	arm(a);
+}
+
+/* ---- what happens ---- */
+
+static void on_up(void *ctx, bool session_present)
+{
+	app *a = ctx;
+
+	log_info("link", "connected", L_STR("session", session_present ? "resumed" : "new"));
+	edge_agent_link(a->agent, true, clock_now());
+	pump(a);
+}
+
+static void on_down(void *ctx, const char *reason)
+{
+	app *a = ctx;
+
+	log_warn("link", "disconnected; work goes on, reports wait", L_STR("reason", reason));
+	edge_agent_link(a->agent, false, clock_now());
+	pump(a);
+}
+
+static void on_message(void *ctx, const struct mqtt_message *m)
+{
+	app *a = ctx;
+	error err = {0};
+
+	if (edge_agent_message(a->agent, m->topic, m->payload, m->len, clock_now(), &err) != 0)
+		log_warn("link", "a message is refused", L_STR("topic", m->topic), L_STR("error", err.text));
+}
+
+static void on_batch(void *ctx)
+{
+	pump(ctx);
+}
+
+static void on_published(void *ctx, int64_t token, int code, int reason, const char *text)
+{
+	(void)ctx;
+	(void)token;
+	if (code != 0)
+		log_error("link", "the broker refused a report; it is kept and tried again", L_INT("reason", reason), L_STR("error", text));
+}
+
+static void on_refused(void *ctx, enum mqtt_refusal what, const char *filter, int reason, const char *text)
+{
+	(void)ctx;
+	log_error("link", what == MQTT_REFUSED_CONNECT ? "the broker refuses the connection" : "the broker refuses a subscription",
+	          L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
+}
+
+static void on_dropped(void *ctx, uint64_t n)
+{
+	(void)ctx;
+	/* The documents come again with the cloud agent's slow timer, or at the next birth. */
+	log_error("link", "messages came faster than they were taken and some were lost; the next documents repair it", L_INT("messages", n));
+}
+
+static void on_post(void *ctx, uint64_t id, worker_post *post)
+{
+	app *a = ctx;
+
+	edge_agent_post(a->agent, id, post, clock_now());
+	pump(a);
+}
+
+static void on_post_gone(void *ctx, uint64_t id)
+{
+	app *a = ctx;
+
+	edge_agent_post_gone(a->agent, id);
+}
+
+static void on_view(void *ctx, const char *url, enum dataset_format format, const dataset_view *view)
+{
+	app *a = ctx;
+
+	edge_agent_dataset(a->agent, url, format, view, clock_now());
+	pump(a);
+}
+
+static void on_done(void *ctx, uint64_t id, const edge_result *result)
+{
+	app *a = ctx;
+
+	edge_agent_done(a->agent, id, result, clock_now());
+	pump(a);
+}
+
+static bool on_ready(void *ctx, const char **why)
+{
+	app *a = ctx;
+
+	*why = a->problem;
+	return a->problem[0] == 0;
+}
+
+static void on_metrics(void *ctx, buf *out)
+{
+	app *a = ctx;
+
+	observe_print(a->agent, a->mqtt, out);
+}
+
+/* ---- life ---- */
+
+static int start_core(app *a, error *err)
+{
+	const edge_options *o = a->options;
+	edge_config config;
+	static const char *capabilities[] = {"txt", "csv", "local"};
+	char *path;
+	bool fresh;
+	int code;
+
+	edge_config_init(&config);
+	clock_random_id(a->session);
+	config.node = o->node;
+	config.root = o->mqtt.topic_root;
+	config.version = ILMARE_VERSION;
+	config.session = a->session;
+	config.capabilities = capabilities;
+	config.n_capabilities = sizeof capabilities / sizeof capabilities[0];
+	config.seed = clock_random_seed();
+	config.check_on_arrival = o->check_on_arrival;
+	config.retry_min_ms = o->retry_min_ms;
+	config.retry_max_ms = o->retry_max_ms;
+	config.result_grace_ms = o->result_grace_ms;
+	config.round_bytes_max = o->round_bytes_max;
+	config.provisional_max = (size_t)o->provisional_max;
+	config.provisional_bytes_max = (size_t)o->provisional_bytes_max;
+	config.provisional_ms = o->provisional_ms;
+	a->agent = edge_agent_new(&config);
+
+	if (file_make_dirs(o->state_dir, 0700, err) != 0)
+		return error_prefix(err, "stateDir");
+	path = mem_printf("%s/edge.db", o->state_dir);
+	code = store_open(path, o->node, &a->store, &fresh, err);
+	if (code == 0)
+		code = store_restore(a->store, a->agent, err);
+	if (code == 0)
+		log_info("store", fresh ? "a new store is begun" : "restored", L_STR("path", path));
+	free(path);
+	return code;
+}
+
+/* The socket that the service manager holds for us (systemd's LISTEN_FDS), so that a worker's post waits while the agent restarts. */
+static int inherited_socket(void)
+{
+	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+
+	if (!pid || !n || strtol(pid, NULL, 10) != (long)getpid() || strtol(n, NULL, 10) < 1)
+		return -1;
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	return LISTEN_FDS_START;
+}
+
+static int start_api(app *a, error *err)
+{
+	const edge_options *o = a->options;
+	worker_api_config config = {.host = o->worker_host,
+	                            .port = (int)o->worker_port,
+	                            .observe_host = o->observe_host,
+	                            .observe_port = (int)o->observe_port,
+	                            .listen_fd = inherited_socket(),
+	                            .body_max = o->worker_body_max,
+	                            .connections = (int)o->worker_connections,
+	                            .request_ms = o->worker_request_ms,
+	                            .answer_ms = 3 * o->worker_request_ms};
+	worker_api_events events = {.ctx = a, .post = on_post, .gone = on_post_gone, .ready = on_ready, .metrics = on_metrics};
+	int code = worker_api_start(a->loop, &config, &events, &a->api, err);
+
+	if (code == 0)
+		log_info("worker-api", "listening", L_STR("host", o->worker_host), L_INT("port", worker_api_port(a->api)),
+		         L_INT("observe_port", worker_api_observe_port(a->api)));
+	return code;
+}
+
+static int start_link(app *a, error *err)
+{
+	struct mqtt_callbacks callbacks = {.ctx = a,
+	                                   .on_up = on_up,
+	                                   .on_down = on_down,
+	                                   .on_message = on_message,
+	                                   .on_batch = on_batch,
+	                                   .on_published = on_published,
+	                                   .on_refused = on_refused,
+	                                   .on_dropped = on_dropped};
+	struct mqtt_config config;
+	mqtt_options_hold hold;
+	char *will_topic, *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
+	struct mqtt_subscription subscription = {.filter = filter, .qos = 1, .retain_as_published = true};
+	int code = mqtt_options_apply(&a->options->mqtt, &config, &hold, err);
+
+	edge_agent_will(a->agent, &will_topic, &will);
+	if (code == 0) {
+		config.client_id = a->options->node;
+		config.will.topic = will_topic;
+		config.will.payload = will;
+		config.will.len = strlen(will);
+		config.will.retained = true;
+		config.subscriptions = &subscription;
+		config.n_subscriptions = 1;
+		a->mqtt = mqtt_client_new(a->loop, &config, &callbacks, err);
+		code = a->mqtt ? 0 : ERROR_INVALID;
+	}
+	mqtt_options_release(&hold);
+	free(will_topic);
+	free(will);
+	free(filter);
+	if (code == 0)
+		mqtt_client_start(a->mqtt);
+	return code;
+}
+
+int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *err)
+{
+	app *a = mem_alloc(sizeof *a);
+	files_events events = {.ctx = a, .view = on_view, .done = on_done};
+	int code;
+
+	a->loop = loop;
+	a->options = options;
+	*out = a;
+	uv_timer_init(loop, &a->wake);
+	uv_timer_init(loop, &a->stop_limit);
+	a->wake.data = a->stop_limit.data = a;
+	code = start_core(a, err);
+	if (code == 0) {
+		files_config config = {.root_dir = options->root_dir,
+		                       .line_max = options->line_max,
+		                       .look_ms = options->look_ms,
+		                       .deployed_kept = (int)options->deployed_kept,
+		                       .store = a->store};
+
+		a->files = files_new(loop, &config, &events);
+		code = start_api(a, err);
+	}
+	if (code == 0)
+		code = start_link(a, err);
+	if (code != 0) {
+		app_stop(a);
+		return code;
+	}
+	edge_agent_start(a->agent, clock_now());
+	pump(a);
+	return 0;
+}
+
+static void on_stop_limit(uv_timer_t *timer)
+{
+	(void)timer;
+	/* All that matters is durable. */
+	log_warn("edge", "stopping took too long; ended as it is");
+	_exit(0);
+}
+
+void app_stop(app *a)
+{
+	char *last_topic, *payload;
+	struct mqtt_message last = {.retained = true};
+
+	if (a->stopping)
+		return;
+	a->stopping = true;
+	uv_timer_start(&a->stop_limit, on_stop_limit, STOP_MS, 0);
+	uv_unref((uv_handle_t *)&a->stop_limit);
+	worker_api_stop(a->api);
+	if (a->files)
+		files_stop(a->files);
+	if (a->mqtt) {
+		edge_agent_farewell(a->agent, &last_topic, &payload);
+		last.topic = last_topic;
+		last.payload = payload;
+		last.len = strlen(payload);
+		mqtt_client_stop(a->mqtt, &last, NULL, NULL);
+		free(last_topic);
+		free(payload);
+	}
+	uv_close((uv_handle_t *)&a->wake, NULL);
+}
+
+static void nothing(uv_handle_t *handle)
+{
+	(void)handle;
+}
+
+void app_free(app *a)
+{
+	if (!a)
+		return;
+	mqtt_client_free(a->mqtt);
+	uv_close((uv_handle_t *)&a->stop_limit, nothing);
+	uv_run(a->loop, UV_RUN_DEFAULT);
+	edge_agent_free(a->agent);
+	store_close(a->store);
+	free(a);
+}

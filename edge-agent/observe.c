@@ -1,0 +1,38 @@
+#include "edge-agent/observe.h"
+
+#include <stddef.h>
+
+#include "common/metrics.h"
+#include "common/mqtt/metrics.h"
+
+#define CORE(field) offsetof(edge_counters, field)
+static metric_row core_rows[] = {
+	{CORE(jobs), METRIC_GAUGE, "ilmare_edge_jobs", "Jobs that this node has a part in.", NULL},
+	{CORE(datasets), METRIC_GAUGE, "ilmare_edge_datasets", "Datasets that this node watches.", NULL},
+	{CORE(unsettled), METRIC_GAUGE, "ilmare_edge_outbox_unsettled", "Reports that no document has settled yet.", NULL},
+	{CORE(provisional), METRIC_GAUGE, "ilmare_edge_provisional", "Results kept of workers that no document announces yet.", NULL},
+	{CORE(published), METRIC_COUNTER, "ilmare_edge_reports_published_total", "Reports published, repeats included.", NULL},
+	{CORE(settled), METRIC_COUNTER, "ilmare_edge_reports_settled_total", "Reports that a document has settled.", NULL},
+	{CORE(commits), METRIC_COUNTER, "ilmare_edge_commits_total", "Commits of the store.", NULL},
+	{CORE(commit_failures), METRIC_COUNTER, "ilmare_edge_commit_failures_total", "Commits that failed and are tried again.", NULL},
+	{CORE(messages), METRIC_COUNTER, "ilmare_edge_messages_total", "Documents received.", NULL},
+	{CORE(messages_refused), METRIC_COUNTER, "ilmare_edge_messages_refused_total", "Of them refused: malformed, older, or not for this node.",
+     NULL},
+	{CORE(posts), METRIC_COUNTER, "ilmare_edge_posts_total", "Well-formed posts of workers.", NULL},
+	{CORE(posts_refused), METRIC_COUNTER, "ilmare_edge_posts_refused_total", "Of them refused: the worker is over, or a bound was reached.", NULL},
+	{CORE(posts_stored), METRIC_COUNTER, "ilmare_edge_posts_stored_total", "Of them stored.", NULL},
+	{CORE(rounds_written), METRIC_COUNTER, "ilmare_edge_rounds_written_total", "Folders of samples written.", NULL},
+	{CORE(rounds_adopted), METRIC_COUNTER, "ilmare_edge_rounds_adopted_total", "Folders of samples found in place and adopted.", NULL},
+	{CORE(deployments), METRIC_COUNTER, "ilmare_edge_deployments_total", "Models put in place.", NULL},
+	{CORE(action_failures), METRIC_COUNTER, "ilmare_edge_file_failures_total", "File actions that failed and are tried again.", NULL},
+};
+
+void observe_print(const edge_agent *agent, const mqtt_client *mqtt, buf *out)
+{
+	edge_counters counters = {0};
+
+	edge_agent_counters(agent, &counters);
+	metrics_set_rows(core_rows, sizeof core_rows / sizeof core_rows[0], &counters);
+	mqtt_metrics_set(mqtt);
+	metrics_print(out);
+}
