@@ -38,9 +38,9 @@ static int check_brokers(const struct mqtt_config *config, error *err)
 			return rc;
 		if (!url.tls && !url.loopback && !config->insecure)
 			return error_set(err, ERROR_DENIED,
-			                 "broker \"%s\": without TLS, and not on this machine: anyone on the way could read and change everything; use "
-			                 "mqtts://, or say insecure: true if the network is yours",
-			                 config->brokers[i]);
+				"broker \"%s\": without TLS, and not on this machine: anyone on the way could read and change everything; use "
+				"mqtts://, or say insecure: true if the network is yours",
+				config->brokers[i]);
 	}
 	return 0;
 }
@@ -50,7 +50,7 @@ static int check_range(const char *name, uint64_t value, uint64_t min, uint64_t 
 	if (value >= min && value <= max)
 		return 0;
 	return error_set(err, ERROR_INVALID, "%s is %llu; it must be %llu to %llu", name, (unsigned long long)value, (unsigned long long)min,
-	                 (unsigned long long)max);
+		(unsigned long long)max);
 }
 
 static int check_ranges(const struct mqtt_config *c, error *err)
@@ -92,7 +92,7 @@ int mqtt_config_check(const struct mqtt_config *config, error *err)
 		return error_set(err, ERROR_LIMIT, "%zu subscriptions; at most %d", config->n_subscriptions, MQTT_SUBSCRIPTIONS_MAX);
 	for (size_t i = 0; i < config->n_subscriptions; i++)
 		if (!config->subscriptions[i].filter || !*config->subscriptions[i].filter || config->subscriptions[i].qos < 0 ||
-		    config->subscriptions[i].qos > 1)
+			config->subscriptions[i].qos > 1)
 			return error_set(err, ERROR_INVALID, "subscription %zu: no filter, or its QoS is not 0 or 1", i);
 	return 0;
 }

@@ -42,7 +42,7 @@ struct event {
 	bool flag;
 	struct broker_limits limits;
 	struct message *message; /* owned */
-	char text[256];
+	char *text;              /* owned; NULL: none */
 };
 
 struct inbox;

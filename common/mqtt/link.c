@@ -217,14 +217,13 @@ bool link__is_closing(struct link *l)
 	return closing;
 }
 
-void link__tell(struct link *l, enum event_kind kind, int64_t token, int reason, const char *text)
+void link__tell(struct link *l, enum event_kind kind, int64_t token, int reason, char *text)
 {
 	struct event *e = event_new(kind, l->attempt);
 
 	e->token = token;
 	e->reason = reason;
-	if (text)
-		snprintf(e->text, sizeof e->text, "%s", text);
+	e->text = text;
 	inbox_put(l->inbox, e);
 }
 

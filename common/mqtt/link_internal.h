@@ -46,6 +46,7 @@ void link__paho_publish(struct link *l, const struct message *m);
 void link__paho_probe(struct link *l);
 void link__paho_close(struct link *l); /* returns when no callback can come any more */
 bool link__is_closing(struct link *l);
-void link__tell(struct link *l, enum event_kind kind, int64_t token, int reason, const char *text);
+/* Takes the text (NULL: none). */
+void link__tell(struct link *l, enum event_kind kind, int64_t token, int reason, char *text);
 
 #endif

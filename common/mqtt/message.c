@@ -63,6 +63,6 @@ int message_topic_check(const char *topic, error *err)
 	for (const unsigned char *p = (const unsigned char *)topic; *p; p++)
 		if (*p == '+' || *p == '#' || *p < 0x20 || *p == 0x7f)
 			return error_set(err, ERROR_INVALID, "the topic has a wildcard or a control character at byte %td",
-			                 p - (const unsigned char *)topic);
+				p - (const unsigned char *)topic);
 	return 0;
 }

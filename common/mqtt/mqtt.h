@@ -81,11 +81,11 @@ struct mqtt_callbacks {
 };
 
 struct mqtt_config {
-	const char *const *brokers; /* tcp:// mqtt:// ssl:// mqtts://host[:port], IPv6 as [::1]; ports 1883 and 8883 by default */
-	size_t n_brokers;           /* at most MQTT_BROKERS_MAX */
-	const char *client_id;      /* the node's name: two clients with one id throw each other out */
-	const char *username, *password; /* NULL: none */
-	const char *ca_file;             /* PEM; NULL: the system's. TLS always verifies chain and name. Files are read at each attempt. */
+	const char *const *brokers;       /* tcp:// mqtt:// ssl:// mqtts://host[:port], IPv6 as [::1]; ports 1883 and 8883 by default */
+	size_t n_brokers;                 /* at most MQTT_BROKERS_MAX */
+	const char *client_id;            /* the node's name: two clients with one id throw each other out */
+	const char *username, *password;  /* NULL: none */
+	const char *ca_file;              /* PEM; NULL: the system's. TLS always verifies chain and name. Files are read at each attempt. */
 	const char *cert_file, *key_file; /* PEM, of this client; NULL: none; key_file NULL: the key is in cert_file */
 	bool insecure;                    /* allow a broker without TLS that is not on this machine's loopback; said at every start */
 	uint32_t keep_alive_s;            /* 1 … 65535; the broker may lower it */
@@ -105,10 +105,10 @@ enum { MQTT_BROKERS_MAX = 8, MQTT_SUBSCRIPTIONS_MAX = 16 };
 
 struct mqtt_counters {
 	uint64_t attempts, connects, refused_connects, takeovers, dead_links; /* dead_links: found by the probe */
-	uint64_t messages_in, bytes_in, messages_out, bytes_out;             /* bytes of topics and payloads */
-	uint64_t published, refused_publishes, refused_subscriptions;        /* acknowledged / refused by the broker */
-	uint64_t limited;                                                    /* publishes answered with ERROR_LIMIT */
-	uint64_t dropped_in;                                                 /* see on_dropped */
+	uint64_t messages_in, bytes_in, messages_out, bytes_out;              /* bytes of topics and payloads */
+	uint64_t published, refused_publishes, refused_subscriptions;         /* acknowledged / refused by the broker */
+	uint64_t limited;                                                     /* publishes answered with ERROR_LIMIT */
+	uint64_t dropped_in;                                                  /* see on_dropped */
 };
 
 enum mqtt_state { MQTT_STOPPED, MQTT_WAITING, MQTT_CONNECTING, MQTT_CLOSING, MQTT_UP, MQTT_STOPPING };

@@ -1,0 +1,455 @@
+/* The calls of Paho, and its callbacks. The only file that knows the library.
+ *
+ * What Paho 1.3.12 does, and what follows from it:
+ * - MQTTAsync_connect only queues; its send thread resolves the name under the global lock. So the name is resolved here first: for the
+ *   error's own text, and so that a dead name server blocks nobody else. Without TLS Paho gets the address, with TLS the name (it checks
+ *   the certificate against it).
+ * - With a list of servers it goes through the list again by itself after a lost connection. So it gets one.
+ * - A DISCONNECT from the broker comes to `disconnected` alone, a lost connection to `connectionLost` alone, a refused CONNECT to
+ *   onFailure5 with the reason in `code`. Each command's onSuccess5 or onFailure5 is called once, by destroy at the latest.
+ * - Callbacks run under the lock, on its threads (or, in destroy, on this one). They copy, queue and return.
+ * - QoS 1 messages are acknowledged to the broker whatever messageArrived returns. So it always returns 1, and waits inside if it must.
+ * - Every trace line is formatted even if nobody reads it, unless the level says otherwise.
+ */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/mqtt/link_internal.h"
+#include "common/mqtt/reason.h"
+
+/* A filter that nobody subscribes: taking it back is the smallest thing that a broker has to answer. */
+#define PROBE_FILTER "-"
+
+static struct operation *operation_begin(struct link *l, enum job_kind kind, int64_t token)
+{
+	struct operation *op = NULL;
+
+	uv_mutex_lock(&l->lock);
+	for (size_t i = 0; i < l->n_operations && !op; i++)
+		if (!l->operations[i].busy)
+			op = &l->operations[i];
+	if (op)
+		*op = (struct operation){.link = l, .kind = kind, .token = token, .busy = true};
+	uv_mutex_unlock(&l->lock);
+	return op;
+}
+
+static struct operation operation_end(struct operation *op)
+{
+	struct link *l = op->link;
+	struct operation copy;
+
+	uv_mutex_lock(&l->lock);
+	copy = *op;
+	op->busy = false;
+	uv_mutex_unlock(&l->lock);
+	return copy;
+}
+
+static void tell_answer(struct operation *op, int reason)
+{
+	static const enum event_kind kinds[] = {
+		[JOB_SUBSCRIBE] = EVENT_SUBSCRIBED, [JOB_PUBLISH] = EVENT_PUBLISHED, [JOB_PROBE] = EVENT_PROBED};
+	struct operation done = operation_end(op);
+
+	link__tell(done.link, kinds[done.kind], done.token, reason, NULL);
+}
+
+static void on_answer(void *context, MQTTAsync_successData5 *response)
+{
+	/* One subscription per packet, so the packet's reason is its reason; a PUBACK's good reasons say nothing of use. */
+	(void)response;
+	tell_answer(context, 0);
+}
+
+static void on_no_answer(void *context, MQTTAsync_failureData5 *response)
+{
+	/* Without a reason of the broker's it is the connection that failed, and that is told by itself. */
+	if (response && (int)response->reasonCode >= REASON_FAILURE)
+		tell_answer(context, (int)response->reasonCode);
+	else
+		operation_end(context);
+}
+
+/* ERR_print_errors_cb's line is "thread:error:code:library:function:reason:file:line:data": keep the reason and the data. */
+static int on_tls_error(const char *line, size_t len, void *context)
+{
+	struct link *l = context;
+	char copy[256], *fields[9] = {0}, *rest = copy;
+
+	snprintf(copy, sizeof copy, "%.*s", (int)len, line);
+	for (size_t i = 0; i < 8 && rest; i++)
+		fields[i] = strsep(&rest, ":");
+	fields[8] = rest;
+	if (fields[8])
+		fields[8][strcspn(fields[8], "\n")] = '\0';
+	if (fields[5])
+		snprintf(l->tls_text, sizeof l->tls_text, "%s%s%s", fields[5], fields[8] && *fields[8] ? ": " : "", fields[8] ? fields[8] : "");
+	return 1;
+}
+
+/* Expiry is judged by this machine's clock: say what it shows, since a wrong clock and a wrong certificate look the same. */
+static char *describe_tls(const struct link *l)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+	char date[32] = "?";
+
+	if (!strstr(l->tls_text, "verify failed") && !strstr(l->tls_text, "expired"))
+		return mem_printf("TLS with %s: %s", l->host, l->tls_text);
+	if (gmtime_r(&now, &tm))
+		strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
+	return mem_printf(
+		"TLS with %s: %s (a certificate is out of date by this machine's clock, %s, or has another name or an unknown issuer)", l->host,
+		l->tls_text, date);
+}
+
+static char *describe_reason(int reason, const char *doing)
+{
+	char text[256];
+
+	return mem_strdup(reason_text(reason, doing, text, sizeof text));
+}
+
+static void on_connect_failure(void *context, MQTTAsync_failureData5 *response)
+{
+	struct link *l = context;
+	int reason = response && response->code >= REASON_FAILURE ? response->code : 0;
+	char *text;
+
+	if (reason)
+		text = describe_reason(reason, "the connection");
+	else if (*l->tls_text)
+		text = describe_tls(l);
+	else
+		text = mem_printf("no connection to %s: refused, unreachable, or not an MQTT broker of this kind", l->host);
+	link__tell(l, EVENT_OPEN_ERROR, 0, reason, text);
+}
+
+static uint32_t number_property(MQTTProperties *props, enum MQTTPropertyCodes code, uint32_t otherwise)
+{
+	return MQTTProperties_hasProperty(props, code) ? (uint32_t)MQTTProperties_getNumericValue(props, code) : otherwise;
+}
+
+static void on_connected(void *context, MQTTAsync_successData5 *response)
+{
+	struct link *l = context;
+	struct event *e = event_new(EVENT_UP, l->attempt);
+	MQTTProperties *props = &response->properties;
+
+	e->flag = response->alt.connect.sessionPresent != 0;
+	e->limits.receive_maximum = number_property(props, MQTTPROPERTY_CODE_RECEIVE_MAXIMUM, 0);
+	e->limits.packet_size = number_property(props, MQTTPROPERTY_CODE_MAXIMUM_PACKET_SIZE, 0);
+	e->limits.keep_alive_s = number_property(props, MQTTPROPERTY_CODE_SERVER_KEEP_ALIVE, 0);
+	e->limits.no_retain = number_property(props, MQTTPROPERTY_CODE_RETAIN_AVAILABLE, 1) == 0;
+	e->limits.no_qos1 = number_property(props, MQTTPROPERTY_CODE_MAXIMUM_QOS, 2) == 0;
+	e->text = mem_strdup(l->host);
+	inbox_put(l->inbox, e);
+}
+
+static void on_connection_lost(void *context, char *cause)
+{
+	struct link *l = context;
+
+	link__tell(l, EVENT_DOWN, 0, 0, mem_printf("the connection to %s was lost%s%s", l->host, cause ? ": " : "", cause ? cause : ""));
+}
+
+static void on_disconnected(void *context, MQTTProperties *properties, enum MQTTReasonCodes reason)
+{
+	struct link *l = context;
+
+	(void)properties;
+	link__tell(l, EVENT_DOWN, 0, (int)reason,
+		(int)reason >= REASON_FAILURE ? describe_reason((int)reason, "to go on") : mem_printf("%s ended the connection", l->host));
+}
+
+/* The response topic of a request, for free(); NULL if there is none. */
+static char *response_topic(MQTTProperties *props)
+{
+	MQTTProperty *p = MQTTProperties_getProperty(props, MQTTPROPERTY_CODE_RESPONSE_TOPIC);
+
+	return p ? mem_strndup(p->value.data.data, (size_t)p->value.data.len) : NULL;
+}
+
+static int on_message(void *context, char *topic, int topic_len, MQTTAsync_message *message)
+{
+	struct link *l = context;
+	MQTTProperty *correlation = MQTTProperties_getProperty(&message->properties, MQTTPROPERTY_CODE_CORRELATION_DATA);
+	char *response = response_topic(&message->properties);
+	struct mqtt_message m = {
+		.topic = topic,
+		.payload = message->payload,
+		.len = message->payloadlen > 0 ? (size_t)message->payloadlen : 0,
+		.retained = message->retained != 0,
+		.response_topic = response,
+		.correlation = correlation ? correlation->value.data.data : NULL,
+		.correlation_len = correlation ? (size_t)correlation->value.data.len : 0,
+	};
+
+	if (topic_len > 0) { /* Paho's way of saying that there is a NUL in it */
+		log_warn("mqtt", "message with a NUL in its topic ignored", L_STR("topic", topic));
+	} else if (m.len > l->settings->c.max_payload) {
+		log_warn("mqtt", "message over the payload limit ignored", L_STR("topic", topic), L_INT("bytes", m.len));
+	} else {
+		struct event *e = event_new(EVENT_MESSAGE, l->attempt);
+
+		e->message = message_copy(&m);
+		e->flag = message->qos > 0;
+		inbox_put(l->inbox, e);
+	}
+	free(response);
+	MQTTAsync_freeMessage(&message);
+	MQTTAsync_free(topic);
+	return 1;
+}
+
+static void add_number(MQTTProperties *props, enum MQTTPropertyCodes code, uint32_t value)
+{
+	MQTTProperty p = {.identifier = code};
+
+	switch (MQTTProperty_getType(code)) {
+	case MQTTPROPERTY_TYPE_BYTE:
+		p.value.byte = (unsigned char)value;
+		break;
+	case MQTTPROPERTY_TYPE_TWO_BYTE_INTEGER:
+		p.value.integer2 = (unsigned short)value;
+		break;
+	default:
+		p.value.integer4 = value;
+		break;
+	}
+	MQTTProperties_add(props, &p);
+}
+
+static void add_data(MQTTProperties *props, enum MQTTPropertyCodes code, const void *data, size_t len)
+{
+	MQTTProperty p = {.identifier = code};
+
+	p.value.data.data = (char *)data;
+	p.value.data.len = (int)len;
+	MQTTProperties_add(props, &p);
+}
+
+static void add_content(MQTTProperties *props)
+{
+	add_number(props, MQTTPROPERTY_CODE_PAYLOAD_FORMAT_INDICATOR, 1);
+	add_data(props, MQTTPROPERTY_CODE_CONTENT_TYPE, MESSAGE_CONTENT_TYPE, strlen(MESSAGE_CONTENT_TYPE));
+}
+
+/* The numeric form of the name's `index`-th address, modulo their number. 0 or a negative error code. */
+static int resolve(struct link *l, const struct broker_url *broker, uint32_t index, char *out, socklen_t size)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG}, *list = NULL, *at;
+	uint32_t n = 0;
+	int rc;
+
+	atomic_store(&l->resolving, true);
+	rc = getaddrinfo(broker->host, NULL, &hints, &list);
+	if (rc == EAI_NONAME || rc == EAI_ADDRFAMILY) { /* a machine with nothing but its loopback has no "configured" family */
+		hints.ai_flags = 0;
+		rc = getaddrinfo(broker->host, NULL, &hints, &list);
+	}
+	atomic_store(&l->resolving, false);
+	if (rc == 0) {
+		for (at = list; at; at = at->ai_next)
+			n++;
+		for (at = list, index %= n; index > 0; index--)
+			at = at->ai_next;
+		rc = getnameinfo(at->ai_addr, at->ai_addrlen, out, size, NULL, 0, NI_NUMERICHOST);
+		freeaddrinfo(list);
+	}
+	if (rc == 0)
+		return 0;
+	link__tell(l, EVENT_OPEN_ERROR, 0, 0, mem_printf("cannot resolve the broker's name %s: %s", broker->host, gai_strerror(rc)));
+	return ERROR_NOT_FOUND;
+}
+
+static int create(struct link *l, const struct broker_url *broker, const char *address)
+{
+	MQTTAsync_createOptions options = MQTTAsync_createOptions_initializer5;
+	const char *host = broker->tls ? broker->host : address;
+	char *uri = mem_printf("%s://%s%s%s:%u", broker->tls ? "ssl" : "tcp", strchr(host, ':') ? "[" : "", host, strchr(host, ':') ? "]" : "",
+		broker->port);
+	int rc;
+
+	options.sendWhileDisconnected = 0;
+	options.restoreMessages = 0;
+	options.maxBufferedMessages = (int)l->settings->c.max_inflight + 1;
+	rc = MQTTAsync_createWithOptions(&l->paho, uri, l->settings->c.client_id, MQTTCLIENT_PERSISTENCE_NONE, NULL, &options);
+	if (rc != MQTTASYNC_SUCCESS)
+		l->paho = NULL;
+	free(uri);
+	if (!rc)
+		rc = MQTTAsync_setCallbacks(l->paho, l, on_connection_lost, on_message, NULL);
+	if (!rc)
+		rc = MQTTAsync_setDisconnected(l->paho, l, on_disconnected);
+	return rc;
+}
+
+static void fill_properties(const struct mqtt_config *c, MQTTProperties *connect, MQTTProperties *will)
+{
+	size_t packet = c->max_payload + UINT16_MAX + 1024; /* room for the longest topic and some properties */
+
+	add_number(connect, MQTTPROPERTY_CODE_SESSION_EXPIRY_INTERVAL, c->session_expiry_s);
+	add_number(connect, MQTTPROPERTY_CODE_MAXIMUM_PACKET_SIZE, (uint32_t)packet);
+	if (!c->will.topic)
+		return;
+	add_number(will, MQTTPROPERTY_CODE_WILL_DELAY_INTERVAL, c->will.delay_s);
+	add_content(will);
+}
+
+/* Paho copies all of it. */
+static int start_connect(struct link *l, const struct broker_url *broker)
+{
+	const struct mqtt_config *c = &l->settings->c;
+	MQTTAsync_connectOptions options = MQTTAsync_connectOptions_initializer5;
+	MQTTAsync_SSLOptions tls = MQTTAsync_SSLOptions_initializer;
+	MQTTAsync_willOptions will = MQTTAsync_willOptions_initializer;
+	MQTTProperties connect_props = MQTTProperties_initializer, will_props = MQTTProperties_initializer;
+	int rc;
+
+	fill_properties(c, &connect_props, &will_props);
+	options.connectProperties = &connect_props;
+	options.cleanstart = 0;
+	options.keepAliveInterval = (int)c->keep_alive_s;
+	/* Its own clock is coarse; ours is the one that counts. */
+	options.connectTimeout = (int)c->connect_timeout_s + 10;
+	options.maxInflight = UINT16_MAX - 1; /* the window is kept in outgoing.c */
+	options.automaticReconnect = 0;
+	options.username = c->username;
+	options.password = c->password;
+	options.onSuccess5 = on_connected;
+	options.onFailure5 = on_connect_failure;
+	options.context = l;
+	if (c->will.topic) {
+		will.topicName = c->will.topic;
+		will.payload.data = c->will.len > 0 ? c->will.payload : "";
+		will.payload.len = (int)c->will.len;
+		will.qos = 1;
+		will.retained = c->will.retained;
+		options.will = &will;
+		options.willProperties = &will_props;
+	}
+	if (broker->tls) {
+		tls.trustStore = c->ca_file;
+		tls.keyStore = c->cert_file;
+		tls.privateKey = c->key_file;
+		tls.enableServerCertAuth = 1;
+		tls.verify = 1;
+		tls.sslVersion = MQTT_SSL_VERSION_TLS_1_2;
+		tls.ssl_error_cb = on_tls_error;
+		tls.ssl_error_context = l;
+		options.ssl = &tls;
+	}
+	rc = MQTTAsync_connect(l->paho, &options);
+	MQTTProperties_free(&connect_props);
+	MQTTProperties_free(&will_props);
+	return rc;
+}
+
+void link__paho_open(struct link *l, const struct broker_url *broker, uint32_t address)
+{
+	char numeric[NI_MAXHOST];
+	int rc;
+
+	snprintf(l->host, sizeof l->host, "%s:%u", broker->host, broker->port);
+	l->tls_text[0] = '\0';
+	if (resolve(l, broker, address, numeric, sizeof numeric) || link__is_closing(l))
+		return;
+	if ((rc = create(l, broker, numeric)) == MQTTASYNC_SUCCESS)
+		rc = start_connect(l, broker);
+	if (rc != MQTTASYNC_SUCCESS)
+		link__tell(l, EVENT_OPEN_ERROR, 0, 0, mem_printf("the MQTT library refused the connection's settings: %s", MQTTAsync_strerror(rc)));
+}
+
+/* A call for an answer has failed, so none will come. */
+static void give_up(struct operation *op, int rc, int reason_if_invalid)
+{
+	struct link *l = op->link;
+
+	if (rc == MQTTASYNC_BAD_UTF8_STRING) {
+		tell_answer(op, reason_if_invalid);
+		return;
+	}
+	operation_end(op);
+	if (rc != MQTTASYNC_DISCONNECTED) /* that is on its way as EVENT_DOWN */
+		link__tell(l, EVENT_DOWN, 0, 0, mem_printf("the MQTT library refused a command: %s", MQTTAsync_strerror(rc)));
+}
+
+/* NULL if there is nobody to ask any more. */
+static struct operation *begin(struct link *l, enum job_kind kind, int64_t token, MQTTAsync_responseOptions *options)
+{
+	struct operation *op = l->paho ? operation_begin(l, kind, token) : NULL;
+
+	*options = (MQTTAsync_responseOptions)MQTTAsync_responseOptions_initializer;
+	options->onSuccess5 = on_answer;
+	options->onFailure5 = on_no_answer;
+	options->context = op;
+	return op;
+}
+
+void link__paho_subscribe(struct link *l, size_t index)
+{
+	const struct mqtt_subscription *s = &l->settings->subscriptions[index];
+	MQTTAsync_responseOptions options;
+	struct operation *op = begin(l, JOB_SUBSCRIBE, (int64_t)index, &options);
+	int rc;
+
+	if (!op)
+		return;
+	options.subscribeOptions.noLocal = s->no_local;
+	options.subscribeOptions.retainAsPublished = s->retain_as_published;
+	options.subscribeOptions.retainHandling = (unsigned char)s->retain_handling;
+	if ((rc = MQTTAsync_subscribe(l->paho, s->filter, s->qos, &options)) != MQTTASYNC_SUCCESS)
+		give_up(op, rc, 0x8f);
+}
+
+void link__paho_publish(struct link *l, const struct message *m)
+{
+	MQTTAsync_responseOptions options;
+	MQTTAsync_message out = MQTTAsync_message_initializer;
+	struct operation *op = begin(l, JOB_PUBLISH, m->token, &options);
+	int rc;
+
+	if (!op)
+		return;
+	out.payload = (void *)m->m.payload;
+	out.payloadlen = (int)m->m.len;
+	out.qos = 1;
+	out.retained = m->m.retained;
+	if (m->m.len > 0)
+		add_content(&out.properties);
+	if (m->m.response_topic)
+		add_data(&out.properties, MQTTPROPERTY_CODE_RESPONSE_TOPIC, m->m.response_topic, strlen(m->m.response_topic));
+	if (m->m.correlation)
+		add_data(&out.properties, MQTTPROPERTY_CODE_CORRELATION_DATA, m->m.correlation, m->m.correlation_len);
+	rc = MQTTAsync_sendMessage(l->paho, m->m.topic, &out, &options);
+	MQTTProperties_free(&out.properties);
+	if (rc != MQTTASYNC_SUCCESS)
+		give_up(op, rc, 0x90);
+}
+
+void link__paho_probe(struct link *l)
+{
+	MQTTAsync_responseOptions options;
+	struct operation *op = begin(l, JOB_PROBE, 0, &options);
+	int rc;
+
+	if (op && (rc = MQTTAsync_unsubscribe(l->paho, PROBE_FILTER, &options)) != MQTTASYNC_SUCCESS)
+		give_up(op, rc, 0x8f);
+}
+
+void link__paho_close(struct link *l)
+{
+	if (l->paho)
+		MQTTAsync_destroy(&l->paho); /* sends DISCONNECT if it is connected */
+	l->paho = NULL;
+	for (size_t i = 0; i < l->n_operations; i++)
+		l->operations[i].busy = false;
+}
