@@ -25,7 +25,7 @@ int metric_parse(const char *text, metric_expr *out, error *err);
 /* The value of name[index] in one model's metrics. */
 int metric_of(const metric_expr *e, const cJSON *metrics, double *out, error *err);
 /* The value of the whole expression, for the new model against the old one (old may be NULL unless delta). */
-int metric_value(const metric_expr *e, const cJSON *metrics_new, const cJSON *metrics_old, double *out, error *err);
+int metric_evaluate(const metric_expr *e, const cJSON *metrics_new, const cJSON *metrics_old, double *out, error *err);
 /* value OP threshold; equality within 1e-6 (so > and < are false within it). Not finite: false for every operator. */
 bool metric_holds(enum trigger_op op, double value, double threshold);
 
