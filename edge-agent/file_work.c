@@ -1,0 +1,192 @@
+#include "edge-agent/file_work.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "edge-agent/dataset/eval_data.h"
+#include "edge-agent/dataset/round.h"
+#include "edge-agent/storage/deploy.h"
+
+/* Between two looks at the stop flag. */
+enum { SLICE = 16 * 1024 * 1024 };
+
+/* All of what is new, unless told to stop. */
+static void look_at(scanner *s, const atomic_bool *stop)
+{
+	scan_view view;
+
+	do {
+		scanner_look(s, SLICE);
+		scanner_view(s, &view);
+	} while (view.more && view.code == 0 && !atomic_load(stop));
+}
+
+static int64_t generation_of(const scanner *s)
+{
+	scan_view view;
+
+	scanner_view(s, &view);
+	return view.generation;
+}
+
+static int locate(file_work *w)
+{
+	const cursor *c = &w->action.sample.cursor;
+	dataset_point at = {0};
+	enum locate_result result;
+	scan_view view;
+	int code;
+
+	for (;;) {
+		code = scanner_locate(w->scanner, c->size, &c->digest, SLICE, &result, &at, &w->err);
+		if (code != 0 || result != LOCATE_MORE)
+			break;
+		if (atomic_load(w->stop))
+			return error_set(&w->err, ERROR_TIMEOUT, "stopped");
+		scanner_view(w->scanner, &view);
+		if (view.more)
+			scanner_look(w->scanner, SLICE);
+	}
+	if (code == 0) {
+		w->result.locate.generation = generation_of(w->scanner);
+		w->result.locate.matched = result == LOCATE_MATCHED;
+		w->result.locate.line = w->result.locate.matched ? at.samples : 0;
+		w->result.locate.offset = w->result.locate.matched ? at.size : 0;
+	}
+	return code;
+}
+
+static int measure(file_work *w)
+{
+	const cursor *begin = &w->action.sample.cursor;
+	dataset_point end;
+	int code = scanner_range_end(w->scanner, w->action.sample.offset, w->action.sample.line, w->action.sample.bytes_max, w->stop, &end, &w->err);
+
+	if (code == 0) {
+		w->result.measure.generation = generation_of(w->scanner);
+		w->result.measure.end = (cursor){.sample = begin->sample + end.samples - w->action.sample.line, .size = end.size, .digest = end.digest};
+	}
+	return code;
+}
+
+static void give_manifest(file_work *w, const manifest *m)
+{
+	edge_manifest *out = &w->result.round.manifest;
+
+	w->result.round.found = true;
+	snprintf(out->uid, sizeof out->uid, "%s", m->uid);
+	out->round = m->round;
+	out->range = (sample_range){.from = m->from, .to = m->to, .end = m->after};
+	out->begin = m->before;
+}
+
+/* A folder that is not there, or holds nothing whole, is no manifest: a write moves it aside. */
+static int look(file_work *w)
+{
+	manifest m;
+	int code = round_read(w->action.round.output_dir, w->action.round.round, &m, &w->err);
+
+	if (code == 0)
+		give_manifest(w, &m);
+	else if (code == ERROR_NOT_FOUND || code == ERROR_CORRUPT || code == ERROR_INVALID || code == ERROR_UNSUPPORTED)
+		code = 0;
+	return code;
+}
+
+static int write_round(file_work *w)
+{
+	round_request r = {.output_dir = w->action.round.output_dir,
+	                   .uid = w->action.round.uid,
+	                   .round = w->action.round.round,
+	                   .train_prob = w->action.round.train_prob,
+	                   .from = w->action.round.alloc.range.from,
+	                   .offset = w->action.round.offset,
+	                   .line = w->action.round.line,
+	                   .end = w->action.round.alloc.range.end,
+	                   .may_move_aside = w->action.round.may_move_aside,
+	                   .stop = w->stop};
+	enum round_outcome outcome;
+	manifest m;
+	int code = round_write(w->scanner, &r, &outcome, &m, &w->err);
+
+	if (code == 0)
+		give_manifest(w, &m);
+	return code;
+}
+
+static int write_eval(file_work *w)
+{
+	int64_t rounds[WINDOW_MAX];
+	eval_result result;
+	size_t n = round_window(w->action.round.output_dir, w->action.round.uid, w->action.round.round, rounds);
+	int code;
+
+	if (n == 0)
+		return error_set(&w->err, ERROR_NOT_FOUND, "the samples of round %lld are not in %s/data/train", (long long)w->action.round.round,
+		                 w->action.round.output_dir);
+	code = eval_data_write(w->action.round.output_dir, rounds, n, w->stop, &result, &w->err);
+	if (code == 0) {
+		w->result.eval.samples = result.samples;
+		if (result.skipped[0])
+			log_warn("dataset", "earlier rounds are left out of the eval data", L_STR("folder", w->action.round.output_dir),
+			         L_INT("round", w->action.round.round), L_STR("skipped", result.skipped));
+	}
+	return code;
+}
+
+static int deploy(file_work *w)
+{
+	deploy_plan plan = {.output_dir = w->action.deploy.output_dir, .round = w->action.deploy.round, .kept = w->deployed_kept};
+	deploy_step *steps = arena_alloc(w->mem, w->action.deploy.n * sizeof *steps);
+
+	for (size_t i = 0; i < w->action.deploy.n; i++)
+		steps[i] = (deploy_step){.from = w->action.deploy.copies[i].from.url, .to = w->action.deploy.copies[i].to.url};
+	plan.steps = steps;
+	plan.n_steps = w->action.deploy.n;
+	return deploy_run(&plan, &w->result.deploy.sha256, &w->err);
+}
+
+void file_work_run(file_work *w)
+{
+	int code = 0;
+
+	if (w->look) {
+		look_at(w->scanner, w->stop);
+		return;
+	}
+	switch (w->action.kind) {
+	case EDGE_LOCATE:
+		code = locate(w);
+		break;
+	case EDGE_MEASURE:
+		code = measure(w);
+		break;
+	case EDGE_LOOK:
+		code = look(w);
+		break;
+	case EDGE_WRITE:
+		code = write_round(w);
+		break;
+	case EDGE_WRITE_EVAL:
+		code = write_eval(w);
+		break;
+	case EDGE_DEPLOY:
+		code = deploy(w);
+		break;
+	case EDGE_COMMIT:
+	case EDGE_REPLY:
+	case EDGE_PUBLISH:
+		code = error_set(&w->err, ERROR_INTERNAL, "action %d is not file work", (int)w->action.kind);
+		break;
+	}
+	w->result.code = code;
+	w->result.text = code ? w->err.text : NULL;
+	/* The file is not what the scanner took it for: begin anew, so that the core hears of a new generation before it decides again. */
+	if (code == ERROR_CHANGED && w->scanner) {
+		scanner_forget(w->scanner);
+		look_at(w->scanner, w->stop);
+	}
+}

@@ -1,0 +1,450 @@
+/* Watching and scheduling: which file is looked at when, and whose turn it is. The work itself is in file_work.c.
+ *
+ * A dataset has at most one piece of work under way, and a line of those that wait. A look is wanted or not wanted: however many events come,
+ * one look answers them. What runs when its dataset is no longer watched ends by the stop flag; the dataset lives until then.
+ */
+#include "edge-agent/files.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "edge-agent/dataset/scanner.h"
+#include "edge-agent/dataset/watch.h"
+#include "edge-agent/file_work.h"
+
+enum { WATCH_INTERVAL_MS = 100, SAVE_BYTES = 4 * 1024 * 1024 };
+
+typedef struct job job;
+typedef struct dataset dataset;
+
+struct job {
+	job *next;
+	files *files;
+	dataset *dataset; /* NULL: needs none */
+	uint64_t id;
+	uv_work_t work;
+	file_work file;
+};
+
+struct dataset {
+	dataset *next;
+	files *files;
+	char *url, *path;
+	enum dataset_format format;
+	scanner *scanner;
+	watch *watch;
+	job *running, *waiting;
+	bool look_wanted, wanted; /* wanted: the core listed it in this sync */
+	bool dropped;             /* free it when nothing runs */
+	atomic_bool stop;
+	int64_t saved_size, saved_generation;
+};
+
+struct files {
+	uv_loop_t *loop;
+	files_config config;
+	files_events events;
+	dataset *datasets;
+	uv_timer_t slow;
+	atomic_bool stop;
+	int running;
+	bool stopping, closed;
+};
+
+static void run_next(dataset *d);
+
+static void free_if_done(files *f)
+{
+	if (f->stopping && f->closed && f->running == 0 && !f->datasets)
+		free(f);
+}
+
+static void dataset_free(dataset *d)
+{
+	files *f = d->files;
+
+	for (dataset **p = &f->datasets; *p; p = &(*p)->next)
+		if (*p == d) {
+			*p = d->next;
+			break;
+		}
+	watch_free(d->watch);
+	scanner_free(d->scanner);
+	free(d->url);
+	free(d->path);
+	free(d);
+}
+
+static void job_free(job *j)
+{
+	arena_free(j->file.mem);
+	free(j);
+}
+
+static void dataset_drop(dataset *d)
+{
+	job *next;
+
+	d->dropped = true;
+	atomic_store(&d->stop, true);
+	for (job *j = d->waiting; j; j = next) {
+		edge_result gone = {.code = ERROR_NOT_FOUND, .text = "this dataset is no longer watched"};
+
+		next = j->next;
+		if (!d->files->stopping)
+			d->files->events.done(d->files->events.ctx, j->id, &gone);
+		job_free(j);
+	}
+	d->waiting = NULL;
+	if (!d->running)
+		dataset_free(d);
+}
+
+/* ---- what is known ---- */
+
+static void save(dataset *d)
+{
+	buf text = {0};
+	error err = {0};
+
+	scanner_save(d->scanner, &text);
+	if (store_scan_save(d->files->config.store, d->url, d->format, buf_text(&text), &err) != 0)
+		log_warn("dataset", "cannot store how far the file was read; it is read again after a restart", L_STR("url", d->url),
+		         L_STR("error", err.text));
+	buf_fini(&text);
+}
+
+/* Reading a little again after a restart costs nothing; writing at every append wears out flash. */
+static void save_if_worth(dataset *d, const scan_view *v, bool always)
+{
+	bool far = v->end.size - d->saved_size >= SAVE_BYTES || v->generation != d->saved_generation;
+
+	if (v->code != 0 || v->more || !(far || (always && v->end.size != d->saved_size)))
+		return;
+	save(d);
+	d->saved_size = v->end.size;
+	d->saved_generation = v->generation;
+}
+
+static void tell(dataset *d)
+{
+	scan_view v;
+	dataset_view view;
+
+	scanner_view(d->scanner, &v);
+	if (v.more || !v.looked)
+		return;
+	view = (dataset_view){.looked = true,
+	                      .generation = v.generation,
+	                      .samples = v.end.samples,
+	                      .size = v.end.size,
+	                      .waiting_bytes = v.waiting_bytes,
+	                      .skipped = v.skipped,
+	                      .changed_ms = v.changed_ms,
+	                      .error = v.code ? v.error : NULL};
+	d->files->events.view(d->files->events.ctx, d->url, d->format, &view);
+}
+
+/* ---- work ---- */
+
+static void in_pool(uv_work_t *work)
+{
+	job *j = work->data;
+
+	file_work_run(&j->file);
+}
+
+static void after_dataset(job *j)
+{
+	dataset *d = j->dataset;
+	scan_view v;
+
+	if (!d->dropped) {
+		scanner_view(d->scanner, &v);
+		save_if_worth(d, &v, !j->file.look && j->file.action.kind == EDGE_WRITE && j->file.result.code == 0);
+		/* A view belongs before the result of work that saw the file change. Whoever hears of it may drop the dataset: it counts as
+		 * running until then. */
+		if (j->file.look || j->file.result.code == ERROR_CHANGED)
+			tell(d);
+	}
+	d->running = NULL;
+	if (d->dropped)
+		dataset_free(d);
+	else
+		run_next(d);
+}
+
+static void after(uv_work_t *work, int status)
+{
+	job *j = work->data;
+	files *f = j->files;
+
+	(void)status;
+	f->running--;
+	if (j->dataset)
+		after_dataset(j);
+	if (!f->stopping && !j->file.look)
+		f->events.done(f->events.ctx, j->id, &j->file.result);
+	job_free(j);
+	free_if_done(f);
+}
+
+static void start(job *j)
+{
+	j->files->running++;
+	uv_queue_work(j->files->loop, &j->work, in_pool, after);
+}
+
+static job *job_new(files *f, dataset *d)
+{
+	job *j = mem_alloc(sizeof *j);
+
+	j->files = f;
+	j->dataset = d;
+	j->work.data = j;
+	j->file.mem = arena_new();
+	j->file.scanner = d ? d->scanner : NULL;
+	j->file.stop = d ? &d->stop : &f->stop;
+	j->file.deployed_kept = f->config.deployed_kept;
+	return j;
+}
+
+static void run_next(dataset *d)
+{
+	if (d->running || d->dropped)
+		return;
+	/* A look first: it is cheap, and what follows is then about the file as it is. */
+	if (d->look_wanted) {
+		d->look_wanted = false;
+		d->running = job_new(d->files, d);
+		d->running->file.look = true;
+	} else if (d->waiting) {
+		d->running = d->waiting;
+		d->waiting = d->waiting->next;
+		d->running->next = NULL;
+	}
+	if (d->running)
+		start(d->running);
+}
+
+static void want_look(dataset *d)
+{
+	d->look_wanted = true;
+	run_next(d);
+}
+
+static void on_change(void *arg)
+{
+	want_look(arg);
+}
+
+static void on_slow(uv_timer_t *timer)
+{
+	files *f = timer->data;
+
+	for (dataset *d = f->datasets; d; d = d->next) {
+		if (d->dropped)
+			continue;
+		watch_rearm(d->watch);
+		want_look(d);
+	}
+}
+
+/* ---- datasets ---- */
+
+static dataset *dataset_find(files *f, const char *url, enum dataset_format format)
+{
+	for (dataset *d = f->datasets; d; d = d->next)
+		if (!d->dropped && d->format == format && strcmp(d->url, url) == 0)
+			return d;
+	return NULL;
+}
+
+static void dataset_restore(dataset *d)
+{
+	char *state;
+	error err = {0};
+	scan_view v;
+
+	if (store_scan_load(d->files->config.store, d->url, d->format, &state, &err) != 0) {
+		log_warn("dataset", "cannot read how far the file was read", L_STR("url", d->url), L_STR("error", err.text));
+		return;
+	}
+	if (state && scanner_restore(d->scanner, state, strlen(state), &err) != 0)
+		log_warn("dataset", "what was stored about the file cannot be used; it is read from its beginning", L_STR("url", d->url),
+		         L_STR("error", err.text));
+	free(state);
+	scanner_view(d->scanner, &v);
+	d->saved_size = v.end.size;
+	d->saved_generation = v.generation;
+}
+
+static dataset *dataset_new(files *f, const char *url, enum dataset_format format)
+{
+	dataset *d = mem_alloc(sizeof *d);
+
+	d->files = f;
+	d->url = mem_strdup(url);
+	d->path = file_under(f->config.root_dir, url);
+	d->format = format;
+	d->scanner = scanner_new(d->path, format, f->config.line_max);
+	dataset_restore(d);
+	d->watch = watch_new(f->loop, d->path, WATCH_INTERVAL_MS, on_change, d);
+	d->next = f->datasets;
+	f->datasets = d;
+	want_look(d);
+	return d;
+}
+
+static bool is_watched(void *ctx, const char *url, enum dataset_format format)
+{
+	return dataset_find(ctx, url, format) != NULL;
+}
+
+static void drop_unwanted(files *f)
+{
+	dataset *next;
+	bool any = false;
+
+	for (dataset *d = f->datasets; d; d = next) {
+		next = d->next;
+		if (d->wanted || d->dropped)
+			continue;
+		any = true;
+		dataset_drop(d);
+	}
+	if (any)
+		store_scan_prune(f->config.store, is_watched, f, NULL);
+}
+
+void files_sync(files *f, const edge_agent *agent)
+{
+	const char *url;
+	enum dataset_format format;
+
+	for (dataset *d = f->datasets; d; d = d->next)
+		d->wanted = false;
+	for (size_t i = 0; edge_agent_watch(agent, i, &url, &format); i++) {
+		dataset *d = dataset_find(f, url, format);
+
+		if (!d)
+			d = dataset_new(f, url, format);
+		d->wanted = true;
+	}
+	drop_unwanted(f);
+	if (f->datasets && !uv_is_active((uv_handle_t *)&f->slow))
+		uv_timer_start(&f->slow, on_slow, (uint64_t)f->config.look_ms, (uint64_t)f->config.look_ms);
+	else if (!f->datasets)
+		uv_timer_stop(&f->slow);
+}
+
+/* ---- actions ---- */
+
+static const char *local_path(files *f, arena *mem, const char *url)
+{
+	char *path = url ? file_under(f->config.root_dir, url) : NULL;
+	const char *copy = arena_strdup(mem, path);
+
+	free(path);
+	return copy;
+}
+
+static void copy_deploy(files *f, job *j, const edge_action *action)
+{
+	deploy_copy *copies = arena_alloc(j->file.mem, action->deploy.n * sizeof *copies);
+
+	for (size_t i = 0; i < action->deploy.n; i++) {
+		copies[i].from.url = local_path(f, j->file.mem, action->deploy.copies[i].from.url);
+		copies[i].to.url = local_path(f, j->file.mem, action->deploy.copies[i].to.url);
+	}
+	j->file.action.deploy.copies = copies;
+	j->file.action.deploy.output_dir = local_path(f, j->file.mem, action->deploy.output_dir);
+	j->file.action.deploy.uid = arena_strdup(j->file.mem, action->deploy.uid);
+	j->file.action.deploy.ns = arena_strdup(j->file.mem, action->deploy.ns);
+	j->file.action.deploy.job = arena_strdup(j->file.mem, action->deploy.job);
+}
+
+static void copy_round(files *f, job *j, const edge_action *action)
+{
+	j->file.action.round.uid = arena_strdup(j->file.mem, action->round.uid);
+	j->file.action.round.output_dir = local_path(f, j->file.mem, action->round.output_dir);
+	j->file.action.round.url = local_path(f, j->file.mem, action->round.url);
+}
+
+/* The dataset whose scanner an action needs; *needed says whether it does. */
+static dataset *dataset_of(files *f, const edge_action *action, bool *needed)
+{
+	*needed = action->kind == EDGE_LOCATE || action->kind == EDGE_MEASURE || action->kind == EDGE_WRITE;
+	if (!*needed)
+		return NULL;
+	if (action->kind == EDGE_WRITE)
+		return dataset_find(f, action->round.url, action->round.format);
+	return dataset_find(f, action->sample.url, action->sample.format);
+}
+
+void files_perform(files *f, const edge_action *action)
+{
+	bool needed;
+	dataset *d = dataset_of(f, action, &needed);
+	job *j, **tail;
+
+	if (needed && !d) {
+		/* The core lists a file before it asks about it, but the list is synced after this turn. */
+		d = action->kind == EDGE_WRITE ? dataset_new(f, action->round.url, action->round.format)
+									   : dataset_new(f, action->sample.url, action->sample.format);
+	}
+	j = job_new(f, d);
+	j->id = action->id;
+	j->file.action = *action;
+	if (action->kind == EDGE_DEPLOY)
+		copy_deploy(f, j, action);
+	else if (action->kind == EDGE_LOOK || action->kind == EDGE_WRITE || action->kind == EDGE_WRITE_EVAL)
+		copy_round(f, j, action);
+	if (!d) {
+		start(j);
+		return;
+	}
+	for (tail = &d->waiting; *tail; tail = &(*tail)->next)
+		;
+	*tail = j;
+	run_next(d);
+}
+
+/* ---- life ---- */
+
+files *files_new(uv_loop_t *loop, const files_config *config, const files_events *events)
+{
+	files *f = mem_alloc(sizeof *f);
+
+	f->loop = loop;
+	f->config = *config;
+	f->events = *events;
+	uv_timer_init(loop, &f->slow);
+	f->slow.data = f;
+	return f;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	files *f = handle->data;
+
+	f->closed = true;
+	free_if_done(f);
+}
+
+void files_stop(files *f)
+{
+	dataset *next;
+
+	f->stopping = true;
+	atomic_store(&f->stop, true);
+	for (dataset *d = f->datasets; d; d = next) {
+		next = d->next;
+		if (!d->dropped)
+			dataset_drop(d);
+	}
+	uv_close((uv_handle_t *)&f->slow, on_closed);
+}
