@@ -17,6 +17,7 @@
 #include "edge-agent/dataset/round_files.h"
 #include "edge-agent/dataset/scanner_internal.h"
 #include "edge-agent/dataset/sink.h"
+#include "edge-agent/storage/numbered.h"
 
 enum { TRAIN, EVAL, SIDES };
 static const char *const SIDE_NAMES[SIDES] = {"data", "eval"};
@@ -267,7 +268,7 @@ int round_write(scanner *s, const round_request *r, enum round_outcome *outcome,
 	*outcome = ROUND_WRITTEN;
 	code = make_folders(r->output_dir, train_dir, err);
 	if (code == 0) {
-		round_files_clean(train_dir);
+		numbered_clean(train_dir);
 		code = write_new(s, r, train_dir, final, found != ERROR_NOT_FOUND, out, err);
 	}
 done:

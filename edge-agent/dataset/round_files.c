@@ -1,7 +1,6 @@
 /* See round.h and round_files.h. */
 #include "edge-agent/dataset/round_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,46 +9,16 @@
 #include "common/buf.h"
 #include "common/file.h"
 #include "common/mem.h"
+#include "edge-agent/storage/numbered.h"
 
 /* WINDOW_READS_MAX: manifests read for one window; rounds that failed lie between those that completed. */
-enum { ASIDE_MAX = 1000, ROUND_DIGITS_MAX = 16, WINDOW_READS_MAX = 256 };
+enum { ASIDE_MAX = 1000, WINDOW_READS_MAX = 256 };
 
 char *round_path(const char *output_dir, const char *kind, int64_t round, const char *file)
 {
 	if (file == NULL)
 		return mem_printf("%s/data/%s/%lld", output_dir, kind, (long long)round);
 	return mem_printf("%s/data/%s/%lld/%s", output_dir, kind, (long long)round, file);
-}
-
-/* The number that `text` is, written as we write it; 0 if it is none. */
-static int64_t round_of(const char *text, size_t len)
-{
-	int64_t round = 0;
-	if (len == 0 || len > ROUND_DIGITS_MAX || text[0] == '0')
-		return 0;
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return 0;
-		round = round * 10 + (text[i] - '0');
-	}
-	return round;
-}
-
-void round_files_clean(const char *train_dir)
-{
-	DIR *dir = opendir(train_dir);
-	struct dirent *entry;
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		const char *name = entry->d_name;
-		size_t len = strlen(name);
-		if (len < 6 || name[0] != '.' || strcmp(name + len - 4, ".tmp") != 0 || round_of(name + 1, len - 5) == 0)
-			continue;
-		char *path = mem_printf("%s/%s", train_dir, name);
-		(void)file_remove_tree(path, NULL);
-		free(path);
-	}
-	if (dir != NULL)
-		closedir(dir);
 }
 
 int round_files_move_aside(const char *train_dir, int64_t round, const char *uid, error *err)
@@ -116,35 +85,11 @@ done:
 	return code;
 }
 
-static int descending(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? 1 : x > y ? -1 : 0;
-}
-
 /* The numbers of all round folders, highest first; to be freed. */
 static int64_t *round_numbers(const char *output_dir, size_t *n)
 {
 	char *path = mem_printf("%s/data/train", output_dir);
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-	int64_t *all = NULL;
-	size_t room = 0;
-	*n = 0;
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		int64_t round = round_of(entry->d_name, strlen(entry->d_name));
-		if (round == 0)
-			continue;
-		if (*n == room) {
-			room = room == 0 ? 64 : room * 2;
-			all = mem_resize_array(all, room, sizeof *all);
-		}
-		all[(*n)++] = round;
-	}
-	if (dir != NULL)
-		closedir(dir);
-	if (*n > 0)
-		qsort(all, *n, sizeof *all, descending);
+	int64_t *all = numbered_list(path, n);
 	free(path);
 	return all;
 }

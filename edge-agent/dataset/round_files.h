@@ -1,11 +1,9 @@
-/* The names below `data/train`: finding, cleaning, moving aside. Internal to this folder. */
+/* The names below `data/train`: moving aside. Internal to this folder. */
 #ifndef EDGE_DATASET_ROUND_FILES_H
 #define EDGE_DATASET_ROUND_FILES_H
 
 #include "edge-agent/dataset/round.h"
 
-/* Remove the temporary folders of writes that were killed. What cannot be removed stays. */
-void round_files_clean(const char *train_dir);
 /* Rename {round} to the first free {round}.aside-{uid8}-{n}. Not synced: the caller's next sync of the folder covers it. */
 int round_files_move_aside(const char *train_dir, int64_t round, const char *uid, error *err);
 

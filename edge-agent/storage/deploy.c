@@ -1,0 +1,162 @@
+/* See deploy.h. A version is made as `.{round}.tmp` and renamed, so a version that is there is whole. */
+#include "edge-agent/storage/deploy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "edge-agent/storage/numbered.h"
+#include "edge-agent/storage/place.h"
+
+/* The last part of a path; slashes at its end do not count. To be freed. */
+static char *base_name(const char *path)
+{
+	size_t end = strlen(path);
+	while (end > 1 && path[end - 1] == '/')
+		end--;
+	size_t begin = end;
+	while (begin > 0 && path[begin - 1] != '/')
+		begin--;
+	return mem_strndup(path + begin, end - begin);
+}
+
+static bool is_there(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0;
+}
+
+/* Make version `number`: of the model at `from`, or empty if that is NULL. */
+static int keep_version(const char *versions, int64_t number, const char *from, const atomic_bool *stop, error *err)
+{
+	char *tmp = mem_printf("%s/.%lld.tmp", versions, (long long)number);
+	int code = file_remove_tree(tmp, err);
+	if (code == 0 && mkdir(tmp, 0755) != 0)
+		code = error_errno(err, errno, "creating folder %s", tmp);
+	if (code == 0 && from != NULL) {
+		model_info ignored;
+		char *name = base_name(from), *to = mem_printf("%s/%s", tmp, name);
+		code = model_copy(from, to, stop, &ignored, err);
+		free(to);
+		free(name);
+	}
+	if (code == 0)
+		code = file_sync_dir(tmp, err);
+	if (code == 0)
+		code = numbered_replace(versions, number, err);
+	if (code != 0)
+		(void)file_remove_tree(tmp, NULL);
+	free(tmp);
+	return code;
+}
+
+static int keep_first(const deploy_plan *plan, const char *versions, error *err)
+{
+	char *first = mem_printf("%s/0", versions);
+	const char *served = plan->steps[plan->main].to;
+	int code = 0;
+	if (!is_there(first))
+		code = keep_version(versions, 0, is_there(served) ? served : NULL, plan->stop, err);
+	free(first);
+	return code;
+}
+
+/* True if the version holds that model already, or is where it comes from. */
+static bool version_holds(const char *version, const char *from, const model_info *model, const atomic_bool *stop)
+{
+	model_info there;
+	char *name = base_name(from), *path = mem_printf("%s/%s", version, name);
+	bool holds = model_digest(path, stop, &there, NULL) == 0 && digest_equal(&there.sha256, &model->sha256);
+	free(path);
+	free(name);
+	return holds;
+}
+
+static int keep_new(const deploy_plan *plan, const char *versions, const model_info *model, error *err)
+{
+	char *version = mem_printf("%s/%lld", versions, (long long)plan->round);
+	const char *from = plan->steps[plan->main].from;
+	int code = 0;
+	if (!version_holds(version, from, model, plan->stop))
+		code = keep_version(versions, plan->round, from, plan->stop, err);
+	free(version);
+	return code;
+}
+
+static int keep_versions(const deploy_plan *plan, const char *versions, const model_info *model, error *err)
+{
+	int code = file_make_dirs(versions, 0755, err);
+	if (code != 0)
+		return code;
+	numbered_clean(versions);
+	code = keep_first(plan, versions, err);
+	return code == 0 ? keep_new(plan, versions, model, err) : code;
+}
+
+/* A version that cannot be removed now goes with the next deployment. Renamed first, so that no half version is ever under a number. */
+static void prune(const deploy_plan *plan, const char *versions)
+{
+	size_t n, kept = 0, keep = plan->keep > 0 ? plan->keep : DEPLOY_KEEP_DEFAULT;
+	int64_t *all = numbered_list(versions, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (all[i] == 0 || all[i] == plan->round || kept + 1 < keep) {
+			kept += all[i] != 0 && all[i] != plan->round;
+			continue;
+		}
+		char *from = mem_printf("%s/%lld", versions, (long long)all[i]), *to = mem_printf("%s/.%lld.old", versions, (long long)all[i]);
+		if (rename(from, to) == 0)
+			(void)file_remove_tree(to, NULL);
+		free(to);
+		free(from);
+	}
+	free(all);
+}
+
+static int check_plan(const deploy_plan *plan, error *err)
+{
+	if (plan->round < 1 || plan->main >= plan->n || plan->steps[plan->main].from == NULL)
+		return error_set(err, ERROR_INVALID, "deployment of round %lld: there is no model to deploy", (long long)plan->round);
+	for (size_t i = 0; i < plan->n; i++) {
+		if ((plan->steps[i].from == NULL) == (plan->steps[i].text == NULL))
+			return error_set(err, ERROR_INVALID, "deployment of round %lld: step %zu copies nothing", (long long)plan->round, i + 1);
+	}
+	return 0;
+}
+
+static int run_steps(const deploy_plan *plan, model_info *out, error *err)
+{
+	int code = 0;
+	for (size_t i = 0; i < plan->n && code == 0; i++) {
+		const deploy_step *step = &plan->steps[i];
+		model_info info;
+		if (step->from == NULL)
+			code = place_put_text(step->to, step->text, err);
+		else
+			code = model_copy(step->from, step->to, plan->stop, &info, err);
+		if (code == 0 && i == plan->main)
+			*out = info;
+	}
+	return code;
+}
+
+int deploy_run(const deploy_plan *plan, model_info *out, error *err)
+{
+	int code = check_plan(plan, err);
+	if (code == 0)
+		code = model_digest(plan->steps[plan->main].from, plan->stop, out, err);
+	if (code != 0)
+		return code;
+	char *versions = plan->output_dir != NULL ? mem_printf("%s/deployed", plan->output_dir) : NULL;
+	if (versions != NULL)
+		code = keep_versions(plan, versions, out, err);
+	if (code == 0)
+		code = run_steps(plan, out, err);
+	if (code == 0 && versions != NULL)
+		prune(plan, versions);
+	free(versions);
+	return code;
+}

@@ -1,0 +1,43 @@
+/* A deployment: the model of a round is put where it is served from, and versions are kept to go back to.
+ *
+ * In this order, each durable before the next:
+ *   1. What is served now is kept as `{outputDir}/deployed/0/{name}`, once: if `deployed/0` is not there. If nothing is served yet, an empty
+ *      `deployed/0` says so.
+ *   2. The new model is kept as `{outputDir}/deployed/{round}/{name}`.
+ *   3. The steps, as given: each copies a model (model.h) or writes a small file.
+ *   4. Of the versions beside 0, all but the newest ones and this round's are removed.
+ * Running it again, after it was killed anywhere, gives the same result. Paths are real ones. Blocking; any thread; one at a time for one
+ * output folder and for one target.
+ */
+#ifndef EDGE_STORAGE_DEPLOY_H
+#define EDGE_STORAGE_DEPLOY_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "edge-agent/storage/model.h"
+
+enum { DEPLOY_KEEP_DEFAULT = 3 };
+
+typedef struct deploy_step {
+	const char *to;
+	const char *from; /* the model to copy; NULL: write `text` */
+	const char *text;
+} deploy_step;
+
+typedef struct deploy_plan {
+	const char *output_dir; /* NULL: keep no versions (1, 2 and 4 are left out) */
+	int64_t round;          /* from 1 */
+	const deploy_step *steps;
+	size_t n;
+	size_t main;             /* the step whose target is the one that serves: its model is the one that is kept and told */
+	size_t keep;             /* versions beside 0; 0 counts as DEPLOY_KEEP_DEFAULT */
+	const atomic_bool *stop; /* NULL, or set by another thread to give up (TIMEOUT) */
+} deploy_plan;
+
+/* *out: the model that is now at the main step's target. After an error each target holds its old model or its new one; run it again. */
+int deploy_run(const deploy_plan *plan, model_info *out, error *err);
+
+#endif

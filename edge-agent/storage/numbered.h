@@ -1,0 +1,19 @@
+/* Folders whose entries are numbers: the rounds below `data/train`, the versions below `deployed`. Any thread. */
+#ifndef EDGE_STORAGE_NUMBERED_H
+#define EDGE_STORAGE_NUMBERED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* The number >= 0 that the text is, written as we write it (no sign, no leading zero, at most 16 digits); -1 if it is none. */
+int64_t numbered_parse(const char *text, size_t len);
+/* All entries of the folder whose names are numbers, highest first; *n is how many. To be freed; NULL if there are none (or no folder). */
+int64_t *numbered_list(const char *folder, size_t *n);
+/* Remove what killed runs left in it: entries named `.{number}.tmp` and `.{number}.old`. What cannot be removed stays. */
+void numbered_clean(const char *folder);
+/* Put `{folder}/.{number}.tmp`, which is complete and synced, in the place of `{folder}/{number}`; an old one goes. Durable. */
+int numbered_replace(const char *folder, int64_t number, error *err);
+
+#endif
