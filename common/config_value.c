@@ -87,11 +87,13 @@ static int parse_number(enum config_type type, const char *text, int64_t *out)
 	}
 }
 
-/* The largest unit that divides the value. */
+/* The largest unit that divides the value, of thousands before those of 1024: 256kB is what people write, not 250KiB. */
 void config__show_number(enum config_type type, int64_t value, buf *out)
 {
 	const unit *units = type == CONFIG_DURATION ? duration_units : size_units, *best = NULL;
 	for (const unit *u = units; type != CONFIG_INT && u->name != NULL; u++) {
+		if (u->factor == 1024 && best != NULL)
+			break;
 		if (u->name[0] != '\0' && value != 0 && value % u->factor == 0 && (best == NULL || u->factor > best->factor))
 			best = u;
 	}

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static inline void unit_folder_remove(char *path)
 	free(path);
 }
 
-/* Run f(arg) in a process of its own and collect what it writes to the descriptor (1 or 2). Returns the exit status, or 128 + signal. */
+/* Run f(arg) in a process of its own and collect what it writes to the descriptor (1 or 2); the other one leads nowhere. Returns the exit status, or 128 + signal. */
 static inline int unit_run(int descriptor, void (*f)(void *), void *arg, buf *out)
 {
 	int ends[2];
@@ -47,6 +48,8 @@ static inline int unit_run(int descriptor, void (*f)(void *), void *arg, buf *ou
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
+		int nowhere = open("/dev/null", O_WRONLY);
+		dup2(nowhere, 3 - descriptor);
 		dup2(ends[1], descriptor);
 		close(ends[0]);
 		close(ends[1]);

@@ -1,0 +1,521 @@
+/* Configuration: every type, ranges, unknown keys with their place, precedence, secrets, and that help, man page and example agree. */
+#include "tests/unit/unit.h"
+
+#include "common/config.h"
+#include "common/version.h"
+#include "common/yaml.h"
+
+typedef struct settings {
+	char *host;
+	int64_t port;
+	bool clean;
+	int64_t keep_alive;
+	int64_t payload;
+	char *level;
+	char *topics;
+	char *nodes;
+	char *password;
+	char *node;
+	int64_t offset;
+} settings;
+
+static const config_row rows[] = {
+	{.key = "mqtt.host", .type = CONFIG_STRING, .offset = offsetof(settings, host), .fallback = "localhost", .help = "The broker's name."},
+	{.key = "mqtt.port",
+		.type = CONFIG_INT,
+		.offset = offsetof(settings, port),
+		.fallback = "1883",
+		.min = 1,
+		.max = 65535,
+		.env = "TEST_PORT,TEST_OTHER_PORT",
+		.help = "The broker's port."},
+	{.key = "mqtt.cleanStart",
+		.type = CONFIG_BOOL,
+		.offset = offsetof(settings, clean),
+		.fallback = "true",
+		.help = "Begin anew. 'Quoted'."},
+	{.key = "mqtt.keepAlive",
+		.type = CONFIG_DURATION,
+		.offset = offsetof(settings, keep_alive),
+		.fallback = "60s",
+		.min = 1000,
+		.max = 3600000,
+		.help = "Time between pings."},
+	{.key = "mqtt.password", .type = CONFIG_STRING, .offset = offsetof(settings, password), .secret = true, .help = "Secret."},
+	{.key = "limits.payload",
+		.type = CONFIG_SIZE,
+		.offset = offsetof(settings, payload),
+		.fallback = "256kB",
+		.min = 1,
+		.max = INT64_MAX,
+		.help = "Largest message."},
+	{.key = "log.level",
+		.type = CONFIG_ENUM,
+		.offset = offsetof(settings, level),
+		.fallback = "info",
+		.choices = "error|warn|info|debug",
+		.help = "How much is said."},
+	{.key = "topics", .type = CONFIG_LIST, .offset = offsetof(settings, topics), .fallback = "a,b", .help = "Some topics."},
+	{.key = "nodes", .type = CONFIG_MAP, .offset = offsetof(settings, nodes), .help = "Settings by node."},
+	{.key = "node", .type = CONFIG_STRING, .offset = offsetof(settings, node), .env = "TEST_NODENAME", .help = "Own name."},
+	{.key = "offset", .type = CONFIG_INT, .offset = offsetof(settings, offset), .help = "Any number."},
+};
+
+static int check(const void *target, error *err)
+{
+	const settings *s = target;
+	return s->offset == 13 ? error_set(err, ERROR_INVALID, "offset: 13 is unlucky") : 0;
+}
+
+static const config_spec spec = {
+	.program = "ilmare-test",
+	.summary = "a test",
+	.about = "Tests the configuration.\n.Lines with points are \\ not requests.",
+	.rows = rows,
+	.n = sizeof rows / sizeof rows[0],
+	.check = check,
+};
+
+static int parse(const char *text, settings *s, error *err)
+{
+	char *exact = mem_alloc(strlen(text));
+	memcpy(exact, text, strlen(text));
+	int code = config_parse_file(&spec, "e.yaml", exact, strlen(text), s, err);
+	free(exact);
+	return code;
+}
+
+static void file_sets_every_type(void **state)
+{
+	(void)state;
+	settings s = {0};
+	error err = {0};
+	const char *text = "mqtt:\n  host: \"broker: one\"\n  port: 8883\n  cleanStart: no\n  keepAlive: 5m\n  password: 0123\n"
+					   "limits: {payload: 1MiB}\nlog:\n  level: debug\ntopics: [x, 'y z', 5]\n"
+					   "nodes:\n  edge-1:\n    lcServer: http://x:1\n  plain: 02:00\nnode: edge-7\noffset: -5\n";
+	if (parse(text, &s, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_string_equal(s.host, "broker: one");
+	assert_int_equal(s.port, 8883);
+	assert_false(s.clean);
+	assert_int_equal(s.keep_alive, 300000);
+	assert_string_equal(s.password, "0123");
+	assert_int_equal(s.payload, 1048576);
+	assert_string_equal(s.level, "debug");
+	assert_string_equal(s.topics, "x\ny z\n5");
+	assert_string_equal(s.nodes, "{\"edge-1\":{\"lcServer\":\"http://x:1\"},\"plain\":\"02:00\"}");
+	assert_string_equal(s.node, "edge-7");
+	assert_int_equal(s.offset, -5);
+	config_free(&spec, &s);
+	assert_null(s.host);
+}
+
+static void nothing_is_nothing(void **state)
+{
+	(void)state;
+	const char *const texts[] = {"", "# only\n", "---\n", "mqtt:\n", "mqtt:\n  host:\n  port: ~\ntopics:\nnodes: null\n"};
+	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+		settings s = {.port = 7};
+		assert_int_equal(parse(texts[i], &s, NULL), 0);
+		assert_null(s.host);
+		assert_int_equal(s.port, 7);
+		config_free(&spec, &s);
+	}
+	settings s = {0};
+	assert_int_equal(parse("topics: []\nnodes: {}\nnode: ''\n", &s, NULL), 0);
+	assert_string_equal(s.topics, "");
+	assert_string_equal(s.nodes, "{}");
+	assert_string_equal(s.node, "");
+	config_free(&spec, &s);
+}
+
+static const char *const refused[][2] = {
+	{"mqtt:\n  host: x\n  hots: y\n", "e.yaml:3:3: mqtt.hots: there is no such setting"},
+	{"mqtt.host: x\n", "e.yaml:1:1: mqtt.host: there is no such setting"},
+	{"mqtt:\n  Host: x\n", "e.yaml:2:3: mqtt.Host: there is no such setting"},
+	{"node:\n  x: 1\n", "e.yaml:1:1: node: must be a text"},
+	{"mqtt: 5\n", "e.yaml:1:1: mqtt: must be a map of settings"},
+	{"mqtt: [host]\n", "e.yaml:1:1: mqtt: must be a map of settings"},
+	{"- mqtt\n", "e.yaml:1: must be a map of settings"},
+	{"just text\n", "e.yaml:1: must be a map of settings"},
+	{"node: a\n---\nnode: b\n", "e.yaml:3: only one document"},
+	{"node: &x a\n", "e.yaml:1:7: anchors"},
+	{"node: a\nnode: b\n", "e.yaml:2:1: the key \"node\" is there twice"},
+	{"mqtt:\n  port: 0\n", "e.yaml:2:3: mqtt.port: must be a whole number from 1 to 65535, not \"0\""},
+	{"mqtt:\n  port: 65536\n", "e.yaml:2:3: mqtt.port: must be a whole number from 1 to 65535"},
+	{"mqtt:\n  port: 18x\n", "e.yaml:2:3: mqtt.port: must be a whole number"},
+	{"mqtt:\n  port: 99999999999999999999\n", "e.yaml:2:3: mqtt.port: must be a whole number"},
+	{"mqtt:\n  port: '1883'\n", "e.yaml:2:3: mqtt.port: must be a whole number from 1 to 65535, not \"1883\" in quotes"},
+	{"mqtt:\n  port: [1]\n", "e.yaml:2:3: mqtt.port: must be a whole number"},
+	{"mqtt:\n  cleanStart: maybe\n", "e.yaml:2:3: mqtt.cleanStart: must be true or false, not \"maybe\""},
+	{"mqtt:\n  keepAlive: 5 minutes\n", "e.yaml:2:3: mqtt.keepAlive: must be a duration"},
+	{"mqtt:\n  keepAlive: 999ms\n", "e.yaml:2:3: mqtt.keepAlive: must be a duration such as 250ms, 10s, 5m, 24h, 7d from 1s to 1h"},
+	{"mqtt:\n  keepAlive: -5s\n", "e.yaml:2:3: mqtt.keepAlive: must be a duration"},
+	{"limits: {payload: 0}\n", "e.yaml:1:10: limits.payload: must be a size such as 4096, 256kB, 1MiB of at least 1, not \"0\""},
+	{"limits: {payload: 1.5MB}\n", "e.yaml:1:10: limits.payload: must be a size"},
+	{"limits: {payload: 9999999TiB}\n", "e.yaml:1:10: limits.payload: must be a size"},
+	{"log: {level: loud}\n", "e.yaml:1:7: log.level: must be one of error, warn, info, debug, not \"loud\""},
+	{"log: {level: error|warn}\n", "e.yaml:1:7: log.level: must be one of"},
+	{"log: {level: ''}\n", "e.yaml:1:7: log.level: must be one of"},
+	{"topics: {a: b}\n", "e.yaml:1:1: topics: must be a list of texts"},
+	{"topics: [a, [b]]\n", "e.yaml:1:1: topics: must be a list of texts"},
+	{"topics: [a, \"b\\nc\"]\n", "e.yaml:1:1: topics: must be a list of texts"},
+	{"topics: [a, '']\n", "e.yaml:1:1: topics: must be a list of texts"},
+	{"nodes: x\n", "e.yaml:1:1: nodes: must be a map"},
+	{"nodes: {a: {b: {c: d}}}\n", "e.yaml:1:1: nodes: must be a map"},
+	{"nodes: {a: [b]}\n", "e.yaml:1:1: nodes: must be a map"},
+	{"mqtt:\n  password: [hunter2]\n", "e.yaml:2:3: mqtt.password: must be a text"},
+};
+
+static void file_errors_name_the_place(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+		settings s = {0};
+		error err = {0};
+		int code = parse(refused[i][0], &s, &err);
+		if (code == 0 || strncmp(err.text, refused[i][1], strlen(refused[i][1])) != 0)
+			fail_msg("%s: %d \"%s\", expected \"%s\"", refused[i][0], code, err.text, refused[i][1]);
+		assert_null(strstr(err.text, "hunter2"));
+		assert_int_equal(code, err.code);
+		config_free(&spec, &s);
+	}
+}
+
+static void a_key_of_any_length_is_refused(void **state)
+{
+	(void)state;
+	settings s = {0};
+	error err = {0};
+	char key[1000];
+	memset(key, 'k', sizeof key);
+	key[sizeof key - 1] = '\0';
+	char *text = mem_printf("%s: 1\n", key);
+	assert_int_equal(parse(text, &s, &err), ERROR_INVALID);
+	assert_non_null(strstr(err.text, "no such setting"));
+	free(text);
+	/* A name cut to the buffer's size must not become another key. */
+	text = mem_printf("mqtt:\n  %s:\n    host: x\n", key);
+	assert_int_equal(parse(text, &s, &err), ERROR_INVALID);
+	free(text);
+	config_free(&spec, &s);
+}
+
+static void durations_and_sizes(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		int64_t ms, bytes; /* -1: refused */
+	} table[] = {{"0", 0, 0}, {"5", 5000, 5}, {"250ms", 250, -1}, {"10s", 10000, -1}, {"5m", 300000, -1}, {"24h", 86400000, -1},
+		{"7d", 604800000, -1}, {"64B", -1, 64}, {"256kB", -1, 256000}, {"1MiB", -1, 1048576}, {"2GB", -1, 2000000000},
+		{"3TiB", -1, 3298534883328}, {"", -1, -1}, {"s", -1, -1}, {"5x", -1, -1}, {"5 s", -1, -1}, {" 5", -1, -1}, {"5s ", -1, -1},
+		{"+5", -1, -1}, {"-5", -1, -1}, {"1.5s", -1, -1}, {"05s", -1, -1}, {"1h30m", -1, -1}, {"5S", -1, -1},
+		{"9223372036854775807", -1, INT64_MAX}, {"9223372036854775808", -1, -1}, {"9223372036854775807d", -1, -1}};
+	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+		int64_t v = -1;
+		assert_int_equal(config_parse_duration(table[i].text, &v), table[i].ms < 0 ? ERROR_INVALID : 0);
+		assert_int_equal(v, table[i].ms);
+		v = -1;
+		assert_int_equal(config_parse_size(table[i].text, &v), table[i].bytes < 0 ? ERROR_INVALID : 0);
+		assert_int_equal(v, table[i].bytes);
+	}
+}
+
+/* config_load in a process of its own. */
+typedef struct load {
+	const char *default_file;
+	const char *args[12];
+	const char *env[8][2];
+} load;
+
+static void run_load(void *arg)
+{
+	const load *l = arg;
+	settings s = {0};
+	int argc = 1, status;
+	char *argv[16] = {(char[]){"ilmare-test"}};
+	for (; l->args[argc - 1] != NULL; argc++)
+		argv[argc] = mem_strdup(l->args[argc - 1]);
+	for (size_t i = 0; l->env[i][0] != NULL; i++)
+		setenv(l->env[i][0], l->env[i][1], 1);
+	enum config_result result = config_load(&spec, l->default_file, argc, argv, &s, &status);
+	if (result == CONFIG_RUN) {
+		dprintf(1, "host=%s port=%d clean=%d keep=%d payload=%d level=%s topics=%s nodes=%s node=%s password=%s\n", s.host, (int)s.port,
+			s.clean, (int)s.keep_alive, (int)s.payload, s.level, s.topics, s.nodes != NULL ? s.nodes : "-", s.node != NULL ? s.node : "-",
+			s.password != NULL ? s.password : "-");
+		status = 50;
+	}
+	config_free(&spec, &s);
+	for (int i = 1; i < argc; i++)
+		free(argv[i]);
+	fflush(NULL);
+	_exit(status);
+}
+
+/* Standard output of the load, or standard error; the exit status is 50 for CONFIG_RUN. */
+static int loaded(int descriptor, load l, buf *out)
+{
+	buf_clear(out);
+	return unit_run(descriptor, run_load, &l, out);
+}
+
+static void assert_has(const buf *out, const char *part)
+{
+	if (strstr(buf_text(out), part) == NULL)
+		fail_msg("\"%s\" has no \"%s\"", buf_text(out), part);
+}
+
+static char *folder;
+static char *file;
+
+static int setup(void **state)
+{
+	(void)state;
+	folder = unit_folder();
+	file = mem_printf("%s/e.yaml", folder);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(file);
+	unit_folder_remove(folder);
+	return 0;
+}
+
+static void put_file(const char *text)
+{
+	assert_int_equal(file_write(file, text, strlen(text), 0600, NULL), 0);
+}
+
+static void defaults_alone(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(loaded(1, (load){.default_file = "/nonexistent/e.yaml"}, &out), 50);
+	assert_string_equal(buf_text(&out),
+		"host=localhost port=1883 clean=1 keep=60000 payload=256000 level=info topics=a\nb nodes=- node=- password=-\n");
+	assert_int_equal(loaded(1, (load){.default_file = NULL}, &out), 50);
+	buf_fini(&out);
+}
+
+static void precedence(void **state)
+{
+	(void)state;
+	buf out = {0};
+	load l = {.default_file = file, .env = {{"TEST_OTHER_PORT", "2"}}};
+	put_file("mqtt:\n  host: from-file\n");
+	assert_int_equal(loaded(1, l, &out), 50);
+	assert_has(&out, "host=from-file port=2 ");
+	l.env[1][0] = "TEST_PORT";
+	l.env[1][1] = "3";
+	assert_int_equal(loaded(1, l, &out), 50);
+	assert_has(&out, " port=3 ");
+	put_file("mqtt:\n  host: from-file\n  port: 4\n");
+	assert_int_equal(loaded(1, l, &out), 50);
+	assert_has(&out, " port=4 ");
+	l.env[2][0] = "ILMARE_MQTT_PORT";
+	l.env[2][1] = "5";
+	assert_int_equal(loaded(1, l, &out), 50);
+	assert_has(&out, " port=5 ");
+	l.args[0] = "--mqtt-port";
+	l.args[1] = "6";
+	assert_int_equal(loaded(1, l, &out), 50);
+	assert_has(&out, " port=6 ");
+	l.args[2] = "--mqtt-port=7"; /* the last one counts */
+	assert_int_equal(loaded(1, l, &out), 50);
+	assert_has(&out, " port=7 ");
+	/* An empty variable of somebody else's is none. */
+	load e = {.env = {{"TEST_PORT", ""}, {"TEST_NODENAME", "n"}}};
+	assert_int_equal(loaded(1, e, &out), 50);
+	assert_has(&out, " port=1883 ");
+	assert_has(&out, " node=n ");
+	buf_fini(&out);
+}
+
+static void the_file_is_named(void **state)
+{
+	(void)state;
+	buf out = {0};
+	put_file("node: here\n");
+	assert_int_equal(loaded(1, (load){.args = {"--config", file}}, &out), 50);
+	assert_has(&out, "node=here");
+	assert_int_equal(loaded(1, (load){.env = {{"ILMARE_CONFIG", file}}}, &out), 50);
+	assert_has(&out, "node=here");
+	assert_int_equal(loaded(2, (load){.args = {"--config=/nonexistent/x"}, .env = {{"ILMARE_CONFIG", file}}}, &out), 2);
+	assert_has(&out, "cannot open /nonexistent/x");
+	assert_int_equal(loaded(2, (load){.default_file = folder}, &out), 2);
+	assert_has(&out, "cannot read");
+	buf_fini(&out);
+}
+
+static void flags_of_every_type(void **state)
+{
+	(void)state;
+	buf out = {0};
+	load l = {.args = {"--mqtt-host=", "--no-mqtt-clean-start", "--mqtt-keep-alive=2m", "--limits-payload", "1MiB", "--log-level=warn",
+				  "--topics", "x , y,,z", "--nodes={\"a\":{\"b\":\"c\"}}", "--mqtt-password=p"}};
+	assert_int_equal(loaded(1, l, &out), 50);
+	assert_string_equal(buf_text(&out),
+		"host= port=1883 clean=0 keep=120000 payload=1048576 level=warn topics=x\ny\nz "
+		"nodes={\"a\":{\"b\":\"c\"}} node=- password=p\n");
+	assert_int_equal(loaded(1, (load){.args = {"--mqtt-clean-start=off"}}, &out), 50);
+	assert_has(&out, "clean=0");
+	assert_int_equal(loaded(1, (load){.args = {"--mqtt-clean-start"}, .env = {{"ILMARE_MQTT_CLEAN_START", "0"}}}, &out), 50);
+	assert_has(&out, "clean=1");
+	buf_fini(&out);
+}
+
+static void wrong_flags_and_variables_are_named(void **state)
+{
+	(void)state;
+	static const struct {
+		load load;
+		const char *says;
+	} table[] = {
+		{{.args = {"--mqtt-prot=1"}}, "--mqtt-prot: there is no such flag"},
+		{{.args = {"--mqtt-port"}}, "--mqtt-port: a value must follow"},
+		{{.args = {"--mqtt-port=x"}}, "--mqtt-port: must be a whole number from 1 to 65535, not \"x\""},
+		{{.args = {"--no-mqtt-port=1"}}, "--no-mqtt-port: there is no such flag"},
+		{{.args = {"--no-mqtt-clean-start=1"}}, "--no-mqtt-clean-start: takes no value"},
+		{{.args = {"stray"}}, "\"stray\": only flags are taken"},
+		{{.args = {"-x"}}, "\"-x\": only flags are taken"},
+		{{.args = {"--"}}, "\"--\": only flags are taken"},
+		{{.args = {"--nodes={"}}, "--nodes: must be a map"},
+		{{.args = {"--nodes={\"a\":1}"}}, "--nodes: must be a map"},
+		{{.args = {"--nodes=[]"}}, "--nodes: must be a map"},
+		{{.args = {"--topics=a\nb"}}, "--topics: must be a list"},
+		{{.env = {{"ILMARE_MQTT_KEEP_ALIVE", "soon"}}}, "ILMARE_MQTT_KEEP_ALIVE: must be a duration"},
+		{{.env = {{"TEST_PORT", "http"}}}, "TEST_PORT: must be a whole number"},
+		{{.args = {"--offset=13"}}, "offset: 13 is unlucky"},
+	};
+	buf out = {0};
+	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+		assert_int_equal(loaded(2, table[i].load, &out), 2);
+		assert_has(&out, table[i].says);
+	}
+	buf_fini(&out);
+}
+
+static void every_error_is_said(void **state)
+{
+	(void)state;
+	buf out = {0};
+	put_file("mqtt:\n  port: 0\n  hots: x\n");
+	load l = {.args = {"--check-config", "--log-level=x", "--config", file}, .env = {{"ILMARE_LIMITS_PAYLOAD", "y"}}};
+	assert_int_equal(loaded(2, l, &out), 2);
+	assert_has(&out, "e.yaml:2:3: mqtt.port: ");
+	assert_has(&out, "e.yaml:3:3: mqtt.hots: ");
+	assert_has(&out, "--log-level: ");
+	assert_has(&out, "ILMARE_LIMITS_PAYLOAD: ");
+	buf_fini(&out);
+}
+
+static void check_shows_values_and_sources_but_no_secret(void **state)
+{
+	(void)state;
+	buf out = {0};
+	put_file("mqtt:\n  password: hunter2\ntopics: [x, y]\n");
+	load l = {.args = {"--check-config", "--mqtt-keep-alive=120"},
+		.default_file = file,
+		.env = {{"ILMARE_MQTT_PORT", "5"}, {"ILMARE_UNKNOWN_THING", "secret-value"}, {"TEST_NODENAME", "n1"}}};
+	assert_int_equal(loaded(1, l, &out), 0);
+	assert_has(&out, "mqtt.host: localhost  # default\n");
+	assert_has(&out, "mqtt.port: 5  # ILMARE_MQTT_PORT\n");
+	assert_has(&out, "mqtt.keepAlive: 2m  # --mqtt-keep-alive\n");
+	assert_has(&out, "mqtt.password: ***  # ");
+	assert_has(&out, "e.yaml:2\n");
+	assert_has(&out, "topics: [x, y]  # ");
+	assert_has(&out, "limits.payload: 256kB  # default\n");
+	assert_has(&out, "nodes:   # not set\n");
+	assert_has(&out, "node: n1  # TEST_NODENAME\n");
+	assert_has(&out, "# note: ILMARE_UNKNOWN_THING is set");
+	assert_null(strstr(buf_text(&out), "hunter2"));
+	assert_null(strstr(buf_text(&out), "secret-value"));
+	buf_fini(&out);
+}
+
+static void questions_are_answered(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(loaded(1, (load){.args = {"--version"}}, &out), 0);
+	assert_string_equal(buf_text(&out), "ilmare-test " ILMARE_VERSION "\n");
+	assert_int_equal(loaded(1, (load){.args = {"--help"}, .default_file = "/proc/self/mem"}, &out), 0);
+	assert_has(&out, "--mqtt-keep-alive DURATION  (mqtt.keepAlive)\n");
+	for (size_t i = 0; i < spec.n; i++)
+		assert_has(&out, rows[i].key);
+	assert_int_equal(loaded(2, (load){.args = {"--help", "--what"}}, &out), 2);
+	buf_fini(&out);
+}
+
+static void man_page_has_all_and_no_stray_requests(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(loaded(1, (load){.args = {"--print-man"}}, &out), 0);
+	assert_has(&out, ".TH ILMARE-TEST 8");
+	assert_has(&out, "\\&.Lines with points are \\e not requests.");
+	for (size_t i = 0; i < spec.n; i++)
+		assert_has(&out, rows[i].key);
+	buf_fini(&out);
+}
+
+static void the_example_is_a_file_that_is_read(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(loaded(1, (load){.args = {"--print-example"}}, &out), 0);
+	/* As it is, it sets nothing; with its settings taken out of comments, it sets the defaults. */
+	settings s = {0};
+	error err = {0};
+	assert_int_equal(parse(buf_text(&out), &s, &err), 0);
+	assert_null(s.host);
+	buf uncommented = {0};
+	for (const char *p = buf_text(&out); *p != '\0';) {
+		size_t n = strcspn(p, "\n") + 1;
+		/* "# " begins words, "#" alone a setting; nested ones begin with two spaces. */
+		bool words = p[0] == '#' && p[1] == ' ' && p[2] != ' ';
+		if (p[0] == '#' && !words)
+			buf_add(&uncommented, p + 1, n - 1);
+		p += n;
+	}
+	if (parse(buf_text(&uncommented), &s, &err) != 0)
+		fail_msg("%s in:\n%s", err.text, buf_text(&uncommented));
+	assert_string_equal(s.host, "localhost");
+	assert_int_equal(s.port, 1883);
+	assert_true(s.clean);
+	assert_int_equal(s.keep_alive, 60000);
+	assert_int_equal(s.payload, 256000);
+	assert_string_equal(s.topics, "a\nb");
+	config_free(&spec, &s);
+	buf_fini(&uncommented);
+	buf_fini(&out);
+}
+
+#define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(file_sets_every_type),
+		cmocka_unit_test(nothing_is_nothing),
+		cmocka_unit_test(file_errors_name_the_place),
+		cmocka_unit_test(a_key_of_any_length_is_refused),
+		cmocka_unit_test(durations_and_sizes),
+		cmocka_unit_test(defaults_alone),
+		WITH_FILE(precedence),
+		WITH_FILE(the_file_is_named),
+		cmocka_unit_test(flags_of_every_type),
+		cmocka_unit_test(wrong_flags_and_variables_are_named),
+		WITH_FILE(every_error_is_said),
+		WITH_FILE(check_shows_values_and_sources_but_no_secret),
+		cmocka_unit_test(questions_are_answered),
+		cmocka_unit_test(man_page_has_all_and_no_stray_requests),
+		cmocka_unit_test(the_example_is_a_file_that_is_read),
+	};
+	mem_init();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

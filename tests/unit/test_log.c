@@ -1,0 +1,219 @@
+/* Log lines: their form, that one event is one line whatever the values hold, and that floods are held back and counted. */
+#include "tests/unit/unit.h"
+
+#include <regex.h>
+#include <time.h>
+
+#include "common/log.h"
+
+/* The clock of the log, moved on by the tests. */
+static long seconds_on;
+int __real_clock_gettime(clockid_t id, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts)
+{
+	int code = __real_clock_gettime(id, ts);
+	if (id == CLOCK_MONOTONIC)
+		ts->tv_sec += seconds_on;
+	return code;
+}
+
+static void assert_matches(const char *text, const char *pattern)
+{
+	regex_t r;
+	assert_int_equal(regcomp(&r, pattern, REG_EXTENDED | REG_NOSUB), 0);
+	if (regexec(&r, text, 0, NULL, 0) != 0)
+		fail_msg("\"%s\" does not match %s", text, pattern);
+	regfree(&r);
+}
+
+static size_t lines(const char *text)
+{
+	size_t n = 0;
+	for (; *text != '\0'; text++)
+		n += *text == '\n';
+	return n;
+}
+
+static void say_plain(void *arg)
+{
+	(void)arg;
+	log_warn("store", "cannot write", L_STR("job", "default/helmet"), L_INT("round", 3), L_DBL("share", 0.25), L_STR("error", "disk full"));
+}
+
+static void line_has_its_form(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, say_plain, NULL, &out), 0);
+	assert_matches(buf_text(&out),
+		"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z warn  store: cannot write "
+		"job=default/helmet round=3 share=0\\.25 error=\"disk full\"\n$");
+	buf_fini(&out);
+}
+
+static void say_hostile(void *arg)
+{
+	(void)arg;
+	log_error("m", "x", L_STR("a", "one\ntwo\t\"q\" \\ \x01"), L_STR("b", ""), L_STR("c", "k=v"), L_STR("d", "\xC3\xA9\xff"),
+		L_STR("gone", NULL), L_INT("e", INT64_MIN));
+}
+
+static void values_cannot_break_the_line(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, say_hostile, NULL, &out), 0);
+	assert_int_equal(lines(buf_text(&out)), 1);
+	assert_non_null(strstr(buf_text(&out),
+		"m: x a=\"one\\ntwo\\t\\\"q\\\" \\\\ \\x01\" b=\"\" c=\"k=v\" d=\"\xC3\xA9\\xff\" "
+		"e=-9223372036854775808\n"));
+	buf_fini(&out);
+}
+
+static void say_long(void *arg)
+{
+	char *value = mem_alloc(100001);
+	(void)arg;
+	memset(value, 'v', 100000);
+	log_info("m", "x", L_STR("a", value));
+	free(value);
+}
+
+static void values_are_bounded(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, say_long, NULL, &out), 0);
+	assert_true(out.len < 1200);
+	assert_matches(buf_text(&out), "vvv\\.\\.\\.\"\n$");
+	buf_fini(&out);
+}
+
+static void say_each_level(void *arg)
+{
+	log_init("prog", *(enum log_level *)arg);
+	log_error(NULL, "e", NULL);
+	log_warn("", "w", NULL);
+	log_info("m", "i", NULL);
+	log_debug("m", "d", NULL);
+}
+
+static void levels_hold_back(void **state)
+{
+	(void)state;
+	for (enum log_level level = LOG_ERROR; level <= LOG_DEBUG; level++) {
+		buf out = {0};
+		assert_int_equal(unit_run(2, say_each_level, &level, &out), 0);
+		assert_int_equal(lines(buf_text(&out)), (size_t)level + 1);
+		assert_non_null(strstr(buf_text(&out), "error prog: e\n"));
+		buf_fini(&out);
+	}
+	log_set_level(LOG_WARN);
+	assert_true(log_enabled(LOG_WARN));
+	assert_false(log_enabled(LOG_INFO));
+}
+
+static void level_names(void **state)
+{
+	(void)state;
+	enum log_level level = LOG_ERROR;
+	assert_int_equal(log_level_parse("debug", &level), 0);
+	assert_int_equal(level, LOG_DEBUG);
+	assert_int_equal(log_level_parse("warn", &level), 0);
+	assert_int_equal(level, LOG_WARN);
+	assert_int_equal(log_level_parse("WARN", &level), ERROR_INVALID);
+	assert_int_equal(log_level_parse("", &level), ERROR_INVALID);
+	assert_int_equal(log_level_parse(NULL, &level), ERROR_INVALID);
+}
+
+static void flood(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 1000; i++)
+		log_error("store", "cannot write", L_INT("i", i));
+	log_error("store", "other", NULL);
+	log_error("link", "cannot write", NULL);
+	seconds_on = 59;
+	log_error("store", "cannot write", NULL);
+	seconds_on = 61;
+	log_error("link", "next", NULL);
+	log_error("store", "cannot write", L_INT("i", 7000));
+	for (int i = 0; i < 20; i++)
+		log_error("store", "last", NULL);
+	log_flush();
+	log_flush();
+}
+
+static void floods_are_counted(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, flood, NULL, &out), 0);
+	const char *text = buf_text(&out);
+	assert_non_null(strstr(text, "store: cannot write i=9\n"));
+	assert_null(strstr(text, "store: cannot write i=10\n"));
+	assert_non_null(strstr(text, "store: other\n"));
+	assert_non_null(strstr(text, "link: cannot write\n"));
+	const char *count = strstr(text, "store: cannot write held_back=991\n");
+	assert_non_null(count);
+	assert_non_null(strstr(count, "link: next\n"));
+	assert_non_null(strstr(count, "store: cannot write i=7000\n"));
+	assert_non_null(strstr(count, "store: last held_back=10\n"));
+	/* 10 + other + link + count + next + again + 10 + count */
+	assert_int_equal(lines(text), 26);
+	buf_fini(&out);
+}
+
+static void debug_flood(void *arg)
+{
+	(void)arg;
+	log_set_level(LOG_DEBUG);
+	for (int i = 0; i < 50; i++)
+		log_debug("m", "x", NULL);
+}
+
+static void debug_lines_are_all_there(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, debug_flood, NULL, &out), 0);
+	assert_int_equal(lines(buf_text(&out)), 50);
+	buf_fini(&out);
+}
+
+/* More different messages than the table has places. */
+static void many_messages(void *arg)
+{
+	static char message[300][8];
+	(void)arg;
+	log_set_level(LOG_INFO);
+	for (int i = 0; i < 300; i++) {
+		snprintf(message[i], sizeof message[i], "m%d", i);
+		log_info("m", message[i], NULL);
+	}
+}
+
+static void a_full_table_loses_nothing(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, many_messages, NULL, &out), 0);
+	assert_int_equal(lines(buf_text(&out)), 300);
+	buf_fini(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(line_has_its_form),
+		cmocka_unit_test(values_cannot_break_the_line),
+		cmocka_unit_test(values_are_bounded),
+		cmocka_unit_test(levels_hold_back),
+		cmocka_unit_test(level_names),
+		cmocka_unit_test(floods_are_counted),
+		cmocka_unit_test(debug_lines_are_all_there),
+		cmocka_unit_test(a_full_table_loses_nothing),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

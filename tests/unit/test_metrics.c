@@ -1,0 +1,112 @@
+/* Metrics: the registry, the text format, values set by several threads. */
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+
+#include "common/metrics.h"
+
+static void same_name_and_labels_are_the_same(void **state)
+{
+	(void)state;
+	metric *a = metric_new(METRIC_COUNTER, "t_total", "stage=\"train\"", "Help.");
+	metric *b = metric_new(METRIC_COUNTER, "t_total", "stage=\"eval\"", "Help.");
+	assert_ptr_not_equal(a, b);
+	assert_ptr_equal(metric_new(METRIC_COUNTER, "t_total", "stage=\"train\"", "Help."), a);
+	metric_add(a, 2);
+	metric_add(a, 3);
+	metric_set(b, 7);
+	assert_int_equal(metric_value(a), 5);
+	assert_int_equal(metric_value(b), 7);
+}
+
+static void text_is_in_families(void **state)
+{
+	(void)state;
+	buf out = {0};
+	metric_set(metric_new(METRIC_GAUGE, "t_gauge", NULL, "Back\\slash\nand line."), -3);
+	metric_set(metric_new(METRIC_COUNTER, "t_total", "stage=\"deploy\"", "Help."), 1);
+	metrics_print(&out);
+	const char *text = buf_text(&out);
+	assert_non_null(strstr(text,
+		"# HELP t_total Help.\n# TYPE t_total counter\nt_total{stage=\"train\"} 5\nt_total{stage=\"eval\"} 7\n"
+		"t_total{stage=\"deploy\"} 1\n"));
+	assert_non_null(strstr(text, "# HELP t_gauge Back\\\\slash\\nand line.\n# TYPE t_gauge gauge\nt_gauge -3\n"));
+	assert_null(strstr(strstr(text, "TYPE t_total") + 1, "TYPE t_total"));
+	buf_fini(&out);
+}
+
+static long long number_after(const char *text, const char *name)
+{
+	const char *p = strstr(text, name);
+	if (p == NULL)
+		fail_msg("no %s", name);
+	return strtoll(p + strlen(name), NULL, 10);
+}
+
+static void process_is_described(void **state)
+{
+	(void)state;
+	buf out = {0};
+	metrics_print(&out);
+	const char *text = buf_text(&out);
+	assert_in_range(number_after(text, "\nprocess_resident_memory_bytes "), 100000, 1LL << 40);
+	assert_in_range(number_after(text, "\nprocess_private_memory_bytes "), 1000, 1LL << 40);
+	assert_in_range(number_after(text, "\nprocess_open_fds "), 1, 10000);
+	assert_in_range(number_after(text, "\nprocess_uptime_seconds "), 0, 600);
+	assert_in_range(number_after(text, "\nprocess_start_time_seconds "), 1600000000, 1LL << 40);
+	number_after(text, "\nprocess_cpu_seconds_total ");
+	buf_fini(&out);
+}
+
+static void *add_many(void *m)
+{
+	for (int i = 0; i < 10000; i++)
+		metric_add(m, 1);
+	return NULL;
+}
+
+static void threads_lose_no_counts(void **state)
+{
+	(void)state;
+	metric *m = metric_new(METRIC_COUNTER, "t_threads_total", NULL, "Help.");
+	pthread_t threads[4];
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, add_many, m), 0);
+	buf out = {0};
+	metrics_print(&out);
+	buf_fini(&out);
+	for (size_t i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(metric_value(m), 40000);
+}
+
+static void too_many(void *arg)
+{
+	static char names[METRICS_MAX + 1][16];
+	(void)arg;
+	for (size_t i = 0; i <= METRICS_MAX; i++) {
+		snprintf(names[i], sizeof names[i], "t_many_%zu", i);
+		metric_new(METRIC_GAUGE, names[i], NULL, "Help.");
+	}
+}
+
+static void the_registry_is_bounded(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, too_many, NULL, &out), 128 + 6 /* SIGABRT */);
+	assert_non_null(strstr(buf_text(&out), "METRICS_MAX"));
+	buf_fini(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(same_name_and_labels_are_the_same),
+		cmocka_unit_test(text_is_in_families),
+		cmocka_unit_test(process_is_described),
+		cmocka_unit_test(threads_lose_no_counts),
+		cmocka_unit_test(the_registry_is_bounded),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
