@@ -20,7 +20,7 @@
 #include "edge-agent/files.h"
 #include "edge-agent/observe.h"
 #include "edge-agent/store/store.h"
-#include "edge-agent/worker-api/server.h"
+#include "edge-agent/worker-api/worker_api.h"
 
 enum { STOP_MS = 4500, LISTEN_FDS_START = 3 };
 
@@ -290,18 +290,20 @@ static int inherited_socket(void)
 static int start_api(app *a, error *err)
 {
 	const edge_options *o = a->options;
-	worker_api_config config = {.host = o->worker_host,
-	                            .port = (int)o->worker_port,
-	                            .observe_host = o->observe_host,
-	                            .observe_port = (int)o->observe_port,
-	                            .listen_fd = inherited_socket(),
-	                            .body_max = o->worker_body_max,
-	                            .connections = (int)o->worker_connections,
-	                            .request_ms = o->worker_request_ms,
-	                            .answer_ms = 3 * o->worker_request_ms};
-	worker_api_events events = {.ctx = a, .post = on_post, .gone = on_post_gone, .ready = on_ready, .metrics = on_metrics};
-	int code = worker_api_start(a->loop, &config, &events, &a->api, err);
+	worker_api_config config = {.observe_host = o->observe_host, .observe_port = (int)o->observe_port};
+	worker_api_events events = {
+		.observe = {.ctx = a, .ready = on_ready, .metrics = on_metrics}, .post = on_post, .gone = on_post_gone};
+	int code;
 
+	http_config_init(&config.http);
+	config.http.host = o->worker_host;
+	config.http.port = (int)o->worker_port;
+	config.http.listen_fd = inherited_socket();
+	config.http.body_max = o->worker_body_max;
+	config.http.connections = (int)o->worker_connections;
+	config.http.request_ms = o->worker_request_ms;
+	config.http.answer_ms = 3 * o->worker_request_ms;
+	code = worker_api_start(a->loop, &config, &events, &a->api, err);
 	if (code == 0)
 		log_info("worker-api", "listening", L_STR("host", o->worker_host), L_INT("port", worker_api_port(a->api)),
 		         L_INT("observe_port", worker_api_observe_port(a->api)));
@@ -424,6 +426,7 @@ void app_free(app *a)
 	mqtt_client_free(a->mqtt);
 	uv_close((uv_handle_t *)&a->stop_limit, nothing);
 	uv_run(a->loop, UV_RUN_DEFAULT);
+	worker_api_free(a->api);
 	edge_agent_free(a->agent);
 	store_close(a->store);
 	free(a);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/file.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "edge-agent/dataset/eval_data.h"
 #include "edge-agent/dataset/round.h"
@@ -137,16 +137,70 @@ static int write_eval(file_work *w)
 	return code;
 }
 
+/* Where a hot-updated worker finds model and configuration: what Sedna's library watches, as it is mounted in its container. */
+static char *hot_update_path(file_work *w, const char *file)
+{
+	return arena_printf(w->mem, "%s/var/lib/sedna/model-hot-update/%s/incrementallearningjob/%s/%s", w->root_dir, w->action.deploy.ns,
+	                    w->action.deploy.job, file);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* The model goes there before anything else … */
+static size_t hot_update_first(file_work *w, deploy_step *step)
+{
+	const char *from = w->action.deploy.copies[0].from.url;
+
+	*step = (deploy_step){.from = from, .to = hot_update_path(w, base_name(from))};
+	return 1;
+}
+
+/* … and the configuration that names it after everything else. The time changes with each deployment, and becomes part of a file name in the
+ * worker: no '/'. */
+static void hot_update_last(file_work *w, deploy_step *step)
+{
+	const char *from = w->action.deploy.copies[0].from.url;
+	cJSON *config = cJSON_CreateObject(), *inner = cJSON_AddObjectToObject(config, "model_config");
+	char *path = mem_printf("/model-hot-update/%s", base_name(from)), *version = mem_printf("round-%lld", (long long)w->action.deploy.round);
+	char *text;
+
+	json_put_string(inner, "model_path", path);
+	json_put_string(inner, "model_update_time", version);
+	text = json_print(config);
+	*step = (deploy_step){.text = arena_strdup(w->mem, text), .to = hot_update_path(w, "model_config.json")};
+	cJSON_Delete(config);
+	free(path);
+	free(version);
+	free(text);
+}
+
 static int deploy(file_work *w)
 {
-	deploy_plan plan = {.output_dir = w->action.deploy.output_dir, .round = w->action.deploy.round, .kept = w->deployed_kept};
-	deploy_step *steps = arena_alloc(w->mem, w->action.deploy.n * sizeof *steps);
+	size_t n = w->action.deploy.n;
+	deploy_step *steps = arena_alloc(w->mem, (n + 2) * sizeof *steps);
+	deploy_plan plan = {.output_dir = w->action.deploy.output_dir,
+	                    .round = w->action.deploy.round,
+	                    .steps = steps,
+	                    .keep = (size_t)w->deployed_kept,
+	                    .stop = w->stop};
+	model_info info;
+	int code;
 
-	for (size_t i = 0; i < w->action.deploy.n; i++)
-		steps[i] = (deploy_step){.from = w->action.deploy.copies[i].from.url, .to = w->action.deploy.copies[i].to.url};
-	plan.steps = steps;
-	plan.n_steps = w->action.deploy.n;
-	return deploy_run(&plan, &w->result.deploy.sha256, &w->err);
+	if (w->action.deploy.hot && n > 0)
+		plan.main = plan.n = hot_update_first(w, &steps[0]);
+	for (size_t i = 0; i < n; i++)
+		steps[plan.n++] = (deploy_step){.from = w->action.deploy.copies[i].from.url, .to = w->action.deploy.copies[i].to.url};
+	if (w->action.deploy.hot && n > 0)
+		hot_update_last(w, &steps[plan.n++]);
+	code = deploy_run(&plan, &info, &w->err);
+	if (code == 0)
+		w->result.deploy.sha256 = info.sha256;
+	return code;
 }
 
 void file_work_run(file_work *w)

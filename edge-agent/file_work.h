@@ -17,6 +17,7 @@ typedef struct file_work {
 	scanner *scanner;     /* of the dataset; NULL where none is needed */
 	const atomic_bool *stop;
 	int deployed_kept;
+	const char *root_dir; /* "", or what is put before paths of this machine */
 	edge_result result;
 	error err;
 } file_work;

@@ -1,5 +1,5 @@
 /* Sockets and time: the daemons on the loop, connections and their deadlines. What a request means is in request.c. */
-#include "edge-agent/worker-api/server.h"
+#include "common/http/server.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,32 +12,33 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "edge-agent/worker-api/server_internal.h"
+#include "common/http/server_internal.h"
 
 /* A request's time is up: what the client gets to read if it reads at all. */
 static const char timeout_response[] = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
 									   "Content-Length: 67\r\n\r\n"
 									   "{\"Status\":408,\"Message\":\"the request was not complete in due time\"}\n";
 
-static void run(http_daemon *d);
+static void run(http_server *s);
+static void on_timer(uv_timer_t *handle);
 
-static void schedule(http_daemon *d)
+static void schedule(http_server *s)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
-	int64_t now = (int64_t)uv_now(d->api->loop), wait = INT64_MAX;
+	int64_t now = (int64_t)uv_now(s->loop), wait = INT64_MAX;
 
-	if (MHD_get_timeout(d->mhd, &ms) == MHD_YES)
+	if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
 		wait = (int64_t)ms;
-	for (const http_connection *c = d->connections; c; c = c->next)
+	for (const connection *c = s->connections; c; c = c->next)
 		if (c->deadline - now < wait)
 			wait = c->deadline > now ? c->deadline - now : 0;
 	if (wait == INT64_MAX)
-		uv_timer_stop(&d->timer);
+		uv_timer_stop(&s->timer);
 	else
-		uv_timer_start(&d->timer, d->on_timer, (uint64_t)wait, 0);
+		uv_timer_start(&s->timer, on_timer, (uint64_t)wait, 0);
 }
 
-static void close_connection(http_connection *c, bool say)
+static void close_connection(connection *c, bool say)
 {
 	if (say)
 		(void)send(c->fd, timeout_response, sizeof timeout_response - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -46,11 +47,11 @@ static void close_connection(http_connection *c, bool say)
 }
 
 /* Connections whose time is up. One that has not sent a byte of a request has nothing to be told. */
-static void expire(http_daemon *d)
+static void expire(http_server *s)
 {
-	int64_t now = (int64_t)uv_now(d->api->loop);
+	int64_t now = (int64_t)uv_now(s->loop);
 
-	for (http_connection *c = d->connections; c; c = c->next) {
+	for (connection *c = s->connections; c; c = c->next) {
 		if (c->deadline > now)
 			continue;
 		if (c->request && c->request->suspended)
@@ -60,24 +61,24 @@ static void expire(http_daemon *d)
 	}
 }
 
-static void run(http_daemon *d)
+static void run(http_server *s)
 {
-	if (d->running) {
-		d->again = true;
+	if (s->running) {
+		s->again = true;
 		return;
 	}
-	d->running = true;
+	s->running = true;
 	do {
-		d->again = false;
-		MHD_run(d->mhd);
-	} while (d->again);
-	d->running = false;
-	schedule(d);
+		s->again = false;
+		MHD_run(s->mhd);
+	} while (s->again);
+	s->running = false;
+	schedule(s);
 }
 
-void server__run(http_daemon *d)
+void server__run(http_server *s)
 {
-	run(d);
+	run(s);
 }
 
 static void on_poll(uv_poll_t *handle, int status, int events)
@@ -89,25 +90,25 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 
 static void on_timer(uv_timer_t *handle)
 {
-	http_daemon *d = handle->data;
+	http_server *s = handle->data;
 
-	expire(d);
-	run(d);
+	expire(s);
+	run(s);
 }
 
-static void connection_started(http_daemon *d, struct MHD_Connection *connection, void **socket_context)
+static void connection_started(http_server *s, struct MHD_Connection *mhd, void **socket_context)
 {
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	http_connection *c = mem_alloc(sizeof *c), *oldest = NULL;
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+	connection *c = mem_alloc(sizeof *c), *oldest = NULL;
 
 	c->fd = info ? info->connect_fd : -1;
-	c->deadline = (int64_t)uv_now(d->api->loop) + d->api->config.request_ms;
-	c->next = d->connections;
-	d->connections = c;
+	c->deadline = (int64_t)uv_now(s->loop) + s->config.request_ms;
+	c->next = s->connections;
+	s->connections = c;
 	*socket_context = c;
-	if (++d->n_connections <= d->api->config.connections)
+	if (++s->n_connections <= s->config.connections)
 		return;
-	for (http_connection *each = c->next; each; each = each->next)
+	for (connection *each = c->next; each; each = each->next)
 		if (!(each->request && each->request->suspended) && each->deadline != INT64_MAX && (!oldest || each->deadline < oldest->deadline))
 			oldest = each;
 	if (oldest)
@@ -116,21 +117,21 @@ static void connection_started(http_daemon *d, struct MHD_Connection *connection
 		c->over = true; /* all others wait for their commits: this one is answered 503 */
 }
 
-static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context, enum MHD_ConnectionNotificationCode code)
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum MHD_ConnectionNotificationCode code)
 {
-	http_daemon *d = cls;
+	http_server *s = cls;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		connection_started(d, connection, socket_context);
+		connection_started(s, mhd, socket_context);
 		return;
 	}
-	for (http_connection **p = &d->connections; *p; p = &(*p)->next) {
+	for (connection **p = &s->connections; *p; p = &(*p)->next) {
 		if (*p != *socket_context)
 			continue;
-		http_connection *c = *p;
+		connection *c = *p;
 
 		*p = c->next;
-		d->n_connections--;
+		s->n_connections--;
 		free(c);
 		break;
 	}
@@ -145,7 +146,7 @@ static void on_log(void *cls, const char *fmt, va_list ap)
 	(void)cls;
 	vsnprintf(text, sizeof text, fmt, ap);
 	text[strcspn(text, "\n")] = 0;
-	log_debug("worker-api", "libmicrohttpd", L_STR("text", text));
+	log_debug("http", "libmicrohttpd", L_STR("text", text));
 }
 
 /* A bound, listening socket, or a negative error code. */
@@ -167,7 +168,7 @@ static int listen_on(const char *host, int port, error *err)
 	failed = errno;
 	close(fd);
 	if (failed == EADDRINUSE)
-		return error_set(err, ERROR_EXISTS, "cannot listen on %s port %d: it is in use (another ilmare-edge, or Sedna's local controller?)", host,
+		return error_set(err, ERROR_EXISTS, "cannot listen on %s port %d: it is in use", host,
 		                 port);
 	return error_errno(err, failed, "cannot listen on %s port %d", host, port);
 }
@@ -182,108 +183,83 @@ static int socket_port(int fd)
 	return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port : ((struct sockaddr_in *)&a)->sin_port);
 }
 
-static int daemon_start(http_daemon *d, worker_api *api, int fd, error *err)
+static int server_listen(http_server *s, int fd, error *err)
 {
 	const union MHD_DaemonInfo *info;
 	/* Above our own bound, so that we decide who is closed. */
-	unsigned limit = (unsigned)api->config.connections + 16;
+	unsigned limit = (unsigned)s->config.connections + 16;
 
-	d->api = api;
-	d->on_timer = on_timer;
-	d->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, request__handle, d,
+	s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, request__handle, s,
 	                          MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
-	                          MHD_OPTION_NOTIFY_CONNECTION, on_connection, d, MHD_OPTION_NOTIFY_COMPLETED, request__completed, d,
+	                          MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, request__completed, s,
 	                          MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(16 * 1024), MHD_OPTION_END);
-	info = d->mhd ? MHD_get_daemon_info(d->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+	info = s->mhd ? MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
 	if (!info) {
-		if (d->mhd)
-			MHD_stop_daemon(d->mhd);
+		if (s->mhd)
+			MHD_stop_daemon(s->mhd);
 		else
 			close(fd);
-		d->mhd = NULL;
+		s->mhd = NULL;
 		return error_set(err, ERROR_IO, "cannot start the HTTP server");
 	}
-	d->port = socket_port(fd);
-	uv_poll_init(api->loop, &d->poll, info->epoll_fd);
-	uv_timer_init(api->loop, &d->timer);
-	d->poll.data = d->timer.data = d;
-	uv_poll_start(&d->poll, UV_READABLE, on_poll);
+	s->port = socket_port(fd);
+	uv_poll_init(s->loop, &s->poll, info->epoll_fd);
+	uv_timer_init(s->loop, &s->timer);
+	s->poll.data = s->timer.data = s;
+	uv_poll_start(&s->poll, UV_READABLE, on_poll);
 	return 0;
 }
 
-int worker_api_start(uv_loop_t *loop, const worker_api_config *config, const worker_api_events *events, worker_api **out, error *err)
+void http_config_init(http_config *c)
 {
-	worker_api *api = mem_alloc(sizeof *api);
-	bool apart = config->observe_port >= 0;
+	*c = (http_config){.host = "127.0.0.1", .listen_fd = -1, .connections = 16, .request_ms = 10000, .answer_ms = 30000};
+}
+
+int http_server_start(uv_loop_t *loop, const http_config *config, const http_events *events, http_server **out, error *err)
+{
+	http_server *s = mem_alloc(sizeof *s);
 	int fd = config->listen_fd, code = 0;
 
-	api->loop = loop;
-	api->config = *config;
-	api->events = *events;
-	api->workers.workers = true;
-	api->workers.observe = !apart;
-	api->observe.observe = true;
+	s->loop = loop;
+	s->config = *config;
+	s->events = *events;
 	if (fd < 0)
 		code = fd = listen_on(config->host, config->port, err);
 	if (fd >= 0)
-		code = daemon_start(&api->workers, api, fd, err);
-	if (code >= 0 && apart) {
-		code = fd = listen_on(config->observe_host ? config->observe_host : config->host, config->observe_port, err);
-		if (fd >= 0)
-			code = daemon_start(&api->observe, api, fd, err);
-	}
+		code = server_listen(s, fd, err);
 	if (code < 0) {
-		worker_api_stop(api);
+		free(s);
 		return code;
 	}
-	*out = api;
+	*out = s;
 	return 0;
 }
 
 static void on_closed(uv_handle_t *handle)
 {
-	http_daemon *d = handle->data;
-	worker_api *api = d->api;
+	http_server *s = handle->data;
 
-	if (--api->open_handles == 0)
-		free(api);
+	if (--s->open_handles == 0)
+		free(s);
 }
 
-static void daemon_stop(http_daemon *d)
+void http_server_stop(http_server *s)
 {
-	if (!d->mhd)
+	if (!s)
 		return;
-	uv_poll_stop(&d->poll);
+	uv_poll_stop(&s->poll);
 	/* MHD wants no suspended connection when it stops. */
-	for (request *r = d->api->requests; r; r = r->next)
-		if (r->daemon == d && r->suspended)
-			request__answer(r, 503, "the agent is stopping; try again");
-	MHD_run(d->mhd);
-	MHD_stop_daemon(d->mhd);
-	d->mhd = NULL;
-	d->api->open_handles += 2;
-	uv_close((uv_handle_t *)&d->poll, on_closed);
-	uv_close((uv_handle_t *)&d->timer, on_closed);
+	for (request *r = s->requests; r; r = r->next)
+		if (r->suspended)
+			request__answer_status(r, 503, "the agent is stopping; try again");
+	MHD_run(s->mhd);
+	MHD_stop_daemon(s->mhd);
+	s->open_handles = 2;
+	uv_close((uv_handle_t *)&s->poll, on_closed);
+	uv_close((uv_handle_t *)&s->timer, on_closed);
 }
 
-void worker_api_stop(worker_api *api)
+int http_server_port(const http_server *s)
 {
-	if (!api)
-		return;
-	api->stopping = true;
-	api->open_handles = 1; /* ours, so that the closings of one daemon do not free it */
-	daemon_stop(&api->workers);
-	daemon_stop(&api->observe);
-	if (--api->open_handles == 0)
-		free(api);
-}
-
-int worker_api_port(const worker_api *api)
-{
-	return api->workers.port;
-}
-
-int worker_api_observe_port(const worker_api *api)
-{
-	return api->observe.mhd ? api->observe.port : api->workers.port;
+	return s->port;
 }

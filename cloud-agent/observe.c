@@ -1,0 +1,38 @@
+#include "cloud-agent/observe.h"
+
+#include <stddef.h>
+
+#include "common/metrics.h"
+#include "common/mqtt/metrics.h"
+
+#define CORE(field) offsetof(cloud_counters, field)
+
+static metric_row core_rows[] = {
+	{CORE(jobs), METRIC_GAUGE, "ilmare_cloud_jobs", "Incremental-learning jobs in the cluster.", NULL},
+	{CORE(nodes), METRIC_GAUGE, "ilmare_cloud_nodes", "Nodes that were seen, or that an object names.", NULL},
+	{CORE(nodes_online), METRIC_GAUGE, "ilmare_cloud_nodes_online", "Of them connected.", NULL},
+	{CORE(reports), METRIC_COUNTER, "ilmare_cloud_reports_total", "Reports received, repeats included.", NULL},
+	{CORE(reports_accepted), METRIC_COUNTER, "ilmare_cloud_reports_accepted_total", "Reports that moved a job.", NULL},
+	{CORE(reports_ignored), METRIC_COUNTER, "ilmare_cloud_reports_ignored_total", "Reports that did not match and were answered.", NULL},
+	{CORE(messages_refused), METRIC_COUNTER, "ilmare_cloud_messages_refused_total", "Malformed messages.", NULL},
+	{CORE(patches), METRIC_COUNTER, "ilmare_cloud_patches_total", "Status patches made.", NULL},
+	{CORE(conflicts), METRIC_COUNTER, "ilmare_cloud_conflicts_total", "Status patches refused because the object had changed.", NULL},
+	{CORE(pods_created), METRIC_COUNTER, "ilmare_cloud_pods_created_total", "Pods created.", NULL},
+	{CORE(pods_deleted), METRIC_COUNTER, "ilmare_cloud_pods_deleted_total", "Pods deleted.", NULL},
+	{CORE(published), METRIC_COUNTER, "ilmare_cloud_documents_published_total", "Documents published.", NULL},
+	{CORE(cleared), METRIC_COUNTER, "ilmare_cloud_documents_cleared_total", "Retained documents cleared.", NULL},
+	{CORE(cluster_failures), METRIC_COUNTER, "ilmare_cloud_cluster_failures_total", "Cluster writes that failed and are tried again.", NULL},
+	{CORE(rounds_completed), METRIC_COUNTER, "ilmare_cloud_rounds_completed_total", "Rounds completed.", NULL},
+	{CORE(rounds_failed), METRIC_COUNTER, "ilmare_cloud_rounds_failed_total", "Rounds failed.", NULL},
+	{CORE(deployments), METRIC_COUNTER, "ilmare_cloud_deployments_total", "Models deployed.", NULL},
+};
+
+void observe_print(const controller *core, const mqtt_client *mqtt, buf *out)
+{
+	cloud_counters counters = {0};
+
+	controller_counters(core, &counters);
+	metrics_set_rows(core_rows, sizeof core_rows / sizeof core_rows[0], &counters);
+	mqtt_metrics_set(mqtt);
+	metrics_print(out);
+}

@@ -1,0 +1,81 @@
+/* The table of ilmare-cloud's options. Defaults are those of docs/configuration.md, which is checked against it. */
+#include "cloud-agent/options.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "proto/topic.h"
+
+#define AT(field) offsetof(cloud_options, field)
+#define MINUTE INT64_C(60000)
+#define DAY (24 * 60 * MINUTE)
+
+static const config_row rows[] = {
+	{.key = "cluster", .type = CONFIG_ENUM, .offset = AT(cluster), .fallback = "local", .choices = "local",
+	 .help = "Where jobs live and workers run. local: manifests from a folder, workers as processes of this machine."},
+	{.key = "name", .type = CONFIG_STRING, .offset = AT(name), .fallback = "ilmare-cloud",
+	 .help = "MQTT client id of this agent. Two agents with one name throw each other out."},
+	{.key = "logLevel", .type = CONFIG_ENUM, .offset = AT(log_level), .fallback = "info", .choices = "error|warn|info|debug",
+	 .help = "How much to log."},
+	MQTT_OPTION_ROWS(AT(mqtt)),
+
+	{.key = "local.manifestsDir", .type = CONFIG_STRING, .offset = AT(manifests_dir), .fallback = "/etc/ilmare/manifests",
+	 .help = "Folder of YAML files with Dataset, Model, IncrementalLearningJob and Secret objects. Watched: a file that is added, changed or "
+			 "removed takes effect at once."},
+	{.key = "local.stateDir", .type = CONFIG_STRING, .offset = AT(state_dir), .fallback = "/var/lib/ilmare-cloud",
+	 .help = "Folder of the objects' state and of the workers' logs. Made if it is missing."},
+	{.key = "local.supervisor", .type = CONFIG_STRING, .offset = AT(supervisor),
+	 .help = "The program that runs one worker (ilmare-worker). Default: beside this program, else the installed one."},
+	{.key = "local.workerLogMax", .type = CONFIG_SIZE, .offset = AT(worker_log_max), .fallback = "10MiB", .min = 4096, .max = INT64_C(1) << 40,
+	 .help = "Size at which a worker's log is begun anew; one older part is kept."},
+	{.key = "local.stopWorkers", .type = CONFIG_BOOL, .offset = AT(stop_workers), .fallback = "false",
+	 .help = "End the workers when the agent is stopped. They go on otherwise, and the next start finds them."},
+	{.key = "lcServer", .type = CONFIG_STRING, .offset = AT(lc_server), .fallback = "http://localhost:9100",
+	 .help = "Where workers report to (their LC_SERVER): the edge agent's worker endpoint, as seen from a worker."},
+	{.key = "nodes", .type = CONFIG_MAP, .offset = AT(nodes),
+	 .help = "Per node: {name: {lcServer: url}}, where it differs from lcServer."},
+
+	{.key = "observe.host", .type = CONFIG_STRING, .offset = AT(observe_host), .fallback = "127.0.0.1",
+	 .help = "Address of /healthz, /readyz and /metrics."},
+	{.key = "observe.port", .type = CONFIG_INT, .offset = AT(observe_port), .fallback = "9101", .min = -1, .max = 65535,
+	 .help = "Their port. 0: any free one, said in the log. -1: none."},
+
+	{.key = "documents.slowTimer", .type = CONFIG_DURATION, .offset = AT(slow_ms), .fallback = "1h", .min = 1000, .max = 7 * DAY,
+	 .help = "How often all documents are published again, give or take a fifth."},
+	{.key = "rounds.backoffMin", .type = CONFIG_DURATION, .offset = AT(backoff_min_ms), .fallback = "10s", .min = 10, .max = DAY,
+	 .help = "Wait after a failed round; doubles with each failure in a row."},
+	{.key = "rounds.backoffMax", .type = CONFIG_DURATION, .offset = AT(backoff_max_ms), .fallback = "6m", .min = 10, .max = DAY,
+	 .help = "Longest wait after a failed round."},
+	{.key = "workers.startTimeout", .type = CONFIG_DURATION, .offset = AT(start_timeout_ms), .fallback = "10m", .min = 1000, .max = 30 * DAY,
+	 .help = "A worker that does not start within this time is deleted, and its stage fails."},
+	{.key = "workers.reportedRunning", .type = CONFIG_DURATION, .offset = AT(reported_running_ms), .fallback = "5m", .min = 1000, .max = 30 * DAY,
+	 .help = "A worker that has reported its result and still runs after this time is deleted."},
+	{.key = "workers.maxRestarts", .type = CONFIG_INT, .offset = AT(max_restarts), .fallback = "3", .min = 0, .max = 1000,
+	 .help = "A worker that restarted this often is deleted, and its stage fails."},
+	{.key = "workers.nodeSilenceLimit", .type = CONFIG_DURATION, .offset = AT(node_silence_ms), .fallback = "0", .min = 0, .max = 3650 * DAY,
+	 .help = "A stage whose worker has ended and whose node has been offline this long fails with ResultsMissing. 0: it waits for the node."},
+	{.key = "status.conditionsMax", .type = CONFIG_INT, .offset = AT(conditions_max), .fallback = "14", .min = 12, .max = 100,
+	 .help = "Conditions kept in a job's status."},
+};
+
+static int check(const void *target, error *err)
+{
+	const cloud_options *o = target;
+
+	if (!o->name || !o->name[0] || strlen(o->name) > 128)
+		return error_set(err, ERROR_INVALID, "name: an MQTT client id of 1 to 128 characters is needed");
+	if (o->backoff_max_ms < o->backoff_min_ms)
+		return error_set(err, ERROR_INVALID, "rounds.backoffMax is below rounds.backoffMin");
+	return mqtt_options_check(&o->mqtt, err);
+}
+
+const config_spec cloud_options_spec = {
+	.program = "ilmare-cloud",
+	.summary = "the cloud agent of Ilmare: creates workers and advances jobs",
+	.about = "Follows IncrementalLearningJob objects and the reports of the edge agents, creates the train, eval and inference workers, advances each "
+			 "job's conditions, and publishes over MQTT what each node should do and where each job stands. All that it knows is in the cluster "
+			 "and on the broker: it may be stopped or killed at any moment.",
+	.rows = rows,
+	.n = sizeof rows / sizeof rows[0],
+	.check = check,
+};

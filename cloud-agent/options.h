@@ -1,0 +1,34 @@
+/* What an operator can set for ilmare-cloud: one table drives the file, the environment, the flags, --help and the man page. */
+#ifndef CLOUD_OPTIONS_H
+#define CLOUD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/config.h"
+#include "common/mqtt/options.h"
+
+typedef struct cloud_options {
+	char *cluster; /* "local" */
+	char *name;    /* MQTT client id */
+	char *log_level;
+	mqtt_options mqtt;
+
+	char *manifests_dir, *state_dir, *supervisor;
+	char *lc_server;
+	char *nodes; /* JSON: {"name":{"lcServer":"http://…"}} */
+	int64_t worker_log_max;
+	bool stop_workers;
+
+	char *observe_host;
+	int64_t observe_port;
+
+	int64_t slow_ms;
+	int64_t backoff_min_ms, backoff_max_ms;
+	int64_t start_timeout_ms, reported_running_ms, node_silence_ms;
+	int64_t max_restarts, conditions_max;
+} cloud_options;
+
+extern const config_spec cloud_options_spec;
+
+#endif

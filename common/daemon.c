@@ -1,0 +1,59 @@
+#include "common/daemon.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "common/mem.h"
+
+typedef struct stopper {
+	void (*stop)(void *ctx);
+	void *ctx;
+	uv_signal_t signals[2];
+	int stopped;
+} stopper;
+
+void daemon_init(void)
+{
+	/* On a device the memory of idle arenas counts more than contention among threads that mostly sleep. */
+	mallopt(M_ARENA_MAX, 1);
+	mem_init();
+	signal(SIGPIPE, SIG_IGN);
+	setenv("UV_THREADPOOL_SIZE", "2", 0);
+}
+
+void daemon_log(const char *program, const char *level)
+{
+	enum log_level parsed = LOG_INFO;
+
+	log_level_parse(level, &parsed);
+	log_init(program, parsed);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	stopper *s = handle->data;
+
+	if (s->stopped)
+		return;
+	s->stopped = 1;
+	log_info("main", "stopping", L_INT("signal", number));
+	s->stop(s->ctx);
+}
+
+void daemon_run(uv_loop_t *loop, void (*stop)(void *ctx), void *ctx)
+{
+	static const int numbers[2] = {SIGTERM, SIGINT};
+	stopper s = {.stop = stop, .ctx = ctx};
+
+	for (int i = 0; i < 2; i++) {
+		uv_signal_init(loop, &s.signals[i]);
+		s.signals[i].data = &s;
+		uv_signal_start(&s.signals[i], on_signal, numbers[i]);
+		uv_unref((uv_handle_t *)&s.signals[i]);
+	}
+	uv_run(loop, UV_RUN_DEFAULT);
+	for (int i = 0; i < 2; i++)
+		uv_close((uv_handle_t *)&s.signals[i], NULL);
+	uv_run(loop, UV_RUN_DEFAULT);
+}

@@ -1,0 +1,16 @@
+/* What the mains of both agents share: process-wide settings, and the loop until somebody says stop. Main thread. */
+#ifndef COMMON_DAEMON_H
+#define COMMON_DAEMON_H
+
+#include <uv.h>
+
+#include "common/log.h"
+
+/* First of all in main: memory as mem.h wants it and one heap for all threads, no SIGPIPE, a small pool. */
+void daemon_init(void);
+void daemon_log(const char *program, const char *level);
+
+/* Run the loop; SIGTERM and SIGINT call `stop`, once. Returns when the loop has run out. */
+void daemon_run(uv_loop_t *loop, void (*stop)(void *ctx), void *ctx);
+
+#endif
