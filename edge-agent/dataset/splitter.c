@@ -177,7 +177,7 @@ static bool next_csv(splitter *s, const char *p, const char *end, const char **s
 				newline = newline == NULL ? end : newline;
 			}
 			p = walk_fields(s, p, newline);
-			ended = p == newline && p < end;
+			ended = s->state != SPLIT_QUOTED && p == newline && p < end;
 		}
 		if (!ended)
 			continue;
