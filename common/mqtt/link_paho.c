@@ -192,7 +192,7 @@ static int on_message(void *context, char *topic, int topic_len, MQTTAsync_messa
 		.correlation_len = correlation ? (size_t)correlation->value.data.len : 0,
 	};
 
-	if (topic_len > 0) { /* Paho's way of saying that there is a NUL in it */
+	if (topic_len > 0 && strlen(topic) != (size_t)topic_len) {
 		log_warn("mqtt", "message with a NUL in its topic ignored", L_STR("topic", topic));
 	} else if (m.len > l->settings->c.max_payload) {
 		log_warn("mqtt", "message over the payload limit ignored", L_STR("topic", topic), L_INT("bytes", m.len));

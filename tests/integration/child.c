@@ -1,0 +1,164 @@
+/* Children, ports and folders for tests: see child.h. */
+#include "tests/integration/child.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/mem.h"
+
+enum { PORT_WAIT_MS = 10000 };
+
+/* In the child: nothing of the test's survives the test. */
+static void become_child(pid_t parent)
+{
+	sigset_t none;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(127);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+pid_t child_start(const char *const *argv, const char *log)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	become_child(parent);
+	if (log) {
+		int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+		dup2(fd, STDOUT_FILENO);
+		dup2(fd, STDERR_FILENO);
+	}
+	execvp(argv[0], (char *const *)argv);
+	fprintf(stderr, "cannot start %s: %s\n", argv[0], strerror(errno));
+	_exit(127);
+}
+
+pid_t child_fork(int (*run)(void *arg), void *arg)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	become_child(parent);
+	_exit(run(arg));
+}
+
+int child_end(pid_t pid, int signal)
+{
+	int status = 0;
+
+	if (signal) {
+		kill(pid, signal);
+		kill(pid, SIGCONT); /* one that was stopped hears nothing else */
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			fail_msg("waitpid: %s", strerror(errno));
+	return status;
+}
+
+static int loopback_socket(uint16_t port, struct sockaddr_in *address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	*address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	return fd;
+}
+
+uint16_t port_free(void)
+{
+	struct sockaddr_in address;
+	socklen_t len = sizeof address;
+	int fd = loopback_socket(0, &address);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+	close(fd);
+	return ntohs(address.sin_port);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int port_wait(uint16_t port, pid_t child)
+{
+	int64_t deadline = now_ms() + PORT_WAIT_MS;
+	siginfo_t info;
+
+	while (now_ms() < deadline) {
+		struct sockaddr_in address;
+		int fd = loopback_socket(port, &address), rc = connect(fd, (struct sockaddr *)&address, sizeof address);
+
+		close(fd);
+		if (rc == 0)
+			return 0;
+		info.si_pid = 0;
+		if (child > 0 && waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child)
+			return -1;
+		poll(NULL, 0, 5); /* between two looks */
+	}
+	return -1;
+}
+
+char *folder_new(void)
+{
+	const char *tmp = getenv("TMPDIR");
+	char *path = mem_printf("%s/ilmare-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+
+	assert_non_null(mkdtemp(path));
+	return path;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+void folder_remove(const char *path)
+{
+	nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+char *folder_file(const char *folder, const char *name, const char *text)
+{
+	char *path = mem_printf("%s/%s", folder, name);
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	return path;
+}
