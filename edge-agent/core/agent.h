@@ -213,6 +213,7 @@ typedef struct edge_counters {
 	int64_t jobs, datasets, unsettled, provisional;         /* gauges */
 	int64_t published, settled, commits, commit_failures;   /* since start */
 	int64_t messages, messages_refused, posts, posts_refused, posts_stored;
+	int64_t messages_ignored; /* well-formed, but old news or not for this store (yet) */
 	int64_t rounds_written, rounds_adopted, deployments, action_failures;
 } edge_counters;
 void edge_agent_counters(const edge_agent *a, edge_counters *out);

@@ -1,0 +1,151 @@
+/* What the parts of the agent share to describe actions: deadlines, jitter, publishing, and file actions under way.
+ *
+ * A file action owns copies of all that it was given (running.mem), because its job may be dropped or replaced while the shell is at work.
+ * When it comes back, its result counts only for the job object that it was begun for; what it left on the disk is found there by the next
+ * look. While it runs, no other action touches its job or its output folder, not even one of a job made again under the same name.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "edge-agent/core/agent_internal.h"
+
+void agent__wake_at(edge_agent *a, int64_t mono_ms)
+{
+	if (mono_ms < a->wake)
+		a->wake = mono_ms;
+}
+
+/* splitmix64: good enough to spread retries, the same for one seed. */
+static uint64_t random_next(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+	return z ^ (z >> 31);
+}
+
+int64_t agent__random(edge_agent *a, int64_t below)
+{
+	return (int64_t)(random_next(&a->random) % (uint64_t)below);
+}
+
+int64_t agent__backoff(edge_agent *a, int attempts)
+{
+	int64_t step = a->config.problem_min_ms;
+
+	for (int i = 1; i < attempts && step < a->config.problem_max_ms; i++)
+		step *= 2;
+	if (step > a->config.problem_max_ms)
+		step = a->config.problem_max_ms;
+	return step / 2 + agent__random(a, step / 2 + 1);
+}
+
+int64_t agent__period_ms(int64_t seconds)
+{
+	const int64_t year = INT64_C(366) * 24 * 3600;
+
+	return (seconds < year ? seconds : year) * 1000;
+}
+
+void agent__publish(edge_agent *a, edge_action *out, char *topic_text, char *payload, bool retained)
+{
+	free(a->out_topic);
+	free(a->out_payload);
+	a->out_topic = topic_text;
+	a->out_payload = payload;
+	out->kind = EDGE_PUBLISH;
+	out->publish.topic = topic_text;
+	out->publish.payload = payload;
+	out->publish.retained = retained;
+	a->counters.published++;
+}
+
+running *agent__run(edge_agent *a, job *j, edge_action *out, enum edge_action_kind kind)
+{
+	arena *mem = arena_new();
+	running *run = arena_alloc(mem, sizeof(*run));
+	bool folder = kind != EDGE_LOCATE && kind != EDGE_MEASURE;
+
+	run->mem = mem;
+	run->id = ++a->next_id;
+	run->serial = j->serial;
+	run->kind = kind;
+	run->uid = arena_strdup(mem, j->uid);
+	run->output_dir = arena_strdup(mem, folder ? j->rec->desired->output_dir : "");
+	run->position = j->rec->desired->position;
+	run->round = run->position.round;
+	a->running = mem_resize_array(a->running, a->n_running + 1, sizeof(*a->running));
+	a->running[a->n_running++] = run;
+	out->kind = kind;
+	out->id = run->id;
+	return run;
+}
+
+bool agent__busy(const edge_agent *a, const job *j)
+{
+	for (size_t i = 0; i < a->n_running; i++) {
+		const running *run = a->running[i];
+
+		if (strcmp(run->uid, j->uid) == 0)
+			return true;
+		if (j->rec->desired->output_dir != NULL && strcmp(run->output_dir, j->rec->desired->output_dir) == 0)
+			return true;
+	}
+	return false;
+}
+
+job *agent__job_by_uid(const edge_agent *a, const char *uid)
+{
+	for (size_t i = 0; i < a->n_jobs; i++) {
+		if (strcmp(a->jobs[i]->uid, uid) == 0)
+			return a->jobs[i];
+	}
+	return NULL;
+}
+
+job *agent__job_by_name(const edge_agent *a, const char *ns, const char *name)
+{
+	for (size_t i = 0; i < a->n_jobs; i++) {
+		job *j = a->jobs[i];
+
+		if (!j->drop && !j->dropping && strcmp(j->name, name) == 0 && strcmp(j->ns, ns) == 0)
+			return j;
+	}
+	return NULL;
+}
+
+/* Out of the list; NULL if there is none with this id. */
+static running *running_take(edge_agent *a, uint64_t id)
+{
+	for (size_t i = 0; i < a->n_running; i++) {
+		running *run = a->running[i];
+
+		if (run->id == id) {
+			a->running[i] = a->running[--a->n_running];
+			return run;
+		}
+	}
+	return NULL;
+}
+
+void edge_agent_done(edge_agent *a, uint64_t id, const edge_result *result, moment now)
+{
+	running *run;
+	job *j;
+
+	a->stale = true;
+	if (a->commit.active && a->commit.id == id) {
+		commit__done(a, result, now);
+		return;
+	}
+	run = running_take(a, id);
+	if (run == NULL)
+		return;
+	if (result->code != 0)
+		a->counters.action_failures++;
+	j = agent__job_by_uid(a, run->uid);
+	if (j != NULL && j->serial == run->serial && j->rec != NULL)
+		job__result(a, j, run, result, now);
+	arena_free(run->mem);
+}
