@@ -73,7 +73,7 @@ static void refused(const char *root, const char *text)
 static void hostile_topics_are_refused(void **state)
 {
 	static const char *const wrong[] = {
-		"", "/", "ilmare", "ilmare/v1", "ilmare/v1/", "ilmare/v1//", "ilmare/v1x/presence/n", "ilmare/v2/presence/n", "ilmare/v/presence/n",
+		"", "/", "ilmare", "ilmare/v1", "ilmare/v1/", "ilmare/v1//", "ilmare/v1x/presence/n", "ilmare/v1xpresence/n", "ilmare/v2/presence/n", "ilmare/v/presence/n",
 		"/ilmare/v1/presence/n", "x/ilmare/v1/presence/n", "ILMARE/v1/presence/n", "ilmare/v1/presence/", "ilmare/v1/presence",
 		"ilmare/v1//presence/n", "ilmare/v1/presence/n/", "ilmare/v1/presence/n/x", "ilmare/v1/Presence/n", "ilmare/v1/presence/N",
 		"ilmare/v1/presence/+", "ilmare/v1/presence/#", "ilmare/v1/presence/n+", "ilmare/v1/#", "ilmare/v1/+/n", "ilmare/v1/node/+/inventory",

@@ -1,0 +1,4 @@
+/* The desired document, with triggers. */
+#include "tests/fuzz/fuzz_document.h"
+
+FUZZ_DOCUMENT(desired)

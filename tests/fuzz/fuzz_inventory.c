@@ -1,0 +1,4 @@
+/* The inventory. */
+#include "tests/fuzz/fuzz_document.h"
+
+FUZZ_DOCUMENT(inventory)

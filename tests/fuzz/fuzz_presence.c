@@ -1,0 +1,4 @@
+/* Births and wills. */
+#include "tests/fuzz/fuzz_document.h"
+
+FUZZ_DOCUMENT(presence)

@@ -1,0 +1,4 @@
+/* Inference statistics. */
+#include "tests/fuzz/fuzz_document.h"
+
+FUZZ_DOCUMENT(infer_stats)
