@@ -34,7 +34,7 @@ struct app {
 	http_server *http;
 	uv_timer_t wake;
 	uv_timer_t stop_limit; /* unreferenced: it ends the process if stopping takes too long */
-	bool pumping, again, started, synced, stopping;
+	bool pumping, again, started, cluster_started, synced, stopping;
 };
 
 static void pump(app *a);
@@ -285,10 +285,19 @@ static int start_cluster(app *a, error *err)
 	cluster_events events = {
 		.ctx = a, .object = on_object, .synced = on_synced, .lead = on_lead, .resign = on_resign, .fence = on_fence};
 
-	a->cluster = cluster_local_open(a->loop, a->options, &events, on_done, a, err);
+	cluster_local_config config = {.manifests = a->options->manifests_dir,
+	                               .state = a->options->state_dir,
+	                               .supervisor = a->options->supervisor,
+	                               .worker_log_max = a->options->worker_log_max,
+	                               .stop_workers = a->options->stop_workers};
+	int code;
+
+	a->cluster = cluster_local_new(a->loop, &config, &events, on_done, a, err);
 	if (!a->cluster)
 		return err->code;
-	return a->cluster->ops->start(a->cluster, err);
+	code = a->cluster->ops->start(a->cluster, err);
+	a->cluster_started = code == 0;
+	return code;
 }
 
 static int start_link(app *a, error *err)
@@ -392,7 +401,7 @@ void app_stop(app *a)
 	uv_timer_start(&a->stop_limit, on_stop_limit, STOP_MS, 0);
 	uv_unref((uv_handle_t *)&a->stop_limit);
 	http_server_stop(a->http);
-	if (a->cluster)
+	if (a->cluster_started)
 		a->cluster->ops->stop(a->cluster, NULL, NULL);
 	if (a->mqtt) {
 		controller_farewell(a->core, &last_topic, &payload);

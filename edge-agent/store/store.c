@@ -309,6 +309,7 @@ int store_open(const char *path, const char *node, store **out, bool *fresh, err
 	int code;
 
 	s->path = mem_strdup(path);
+	s->node = mem_strdup(node);
 	s->lock = -1;
 	*fresh = access(path, F_OK) != 0;
 	code = lock_file(s, err);
@@ -354,5 +355,6 @@ void store_close(store *s)
 	if (s->lock >= 0)
 		close(s->lock);
 	free(s->path);
+	free(s->node);
 	free(s);
 }

@@ -55,7 +55,7 @@ enum store_statement {
 struct store {
 	sqlite3 *db;
 	sqlite3_stmt *statements[STATEMENT_COUNT];
-	char *path;
+	char *path, *node;
 	int lock; /* descriptor of "{path}.lock" */
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -262,7 +263,14 @@ static int restore_meta(store *s, edge_agent *agent, error *err)
 	if (rc != SQLITE_DONE)
 		code = store__error(s, err, "read its own facts");
 	sqlite3_reset(st);
-	if (code == 0 && good && n > 0)
+	if (code == 0 && (!good || n == 0)) {
+		store_meta_fini(&m);
+		m = (store_meta){0};
+		snprintf(m.node, sizeof m.node, "%s", s->node);
+		clock_random_id(m.store);
+		code = put_meta(s, &m, err);
+	}
+	if (code == 0)
 		edge_agent_restore_meta(agent, &m);
 	store_meta_fini(&m);
 	return code;
