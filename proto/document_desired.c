@@ -90,8 +90,7 @@ static void read_copies(reading *r, const cJSON *models, desired *d)
 	if (array == NULL || d->n_copies == 0)
 		return;
 	d->copies = arena_alloc(r->mem, d->n_copies * sizeof(*d->copies));
-	cJSON_ArrayForEach(entry, array)
-	{
+	cJSON_ArrayForEach(entry, array) {
 		const char *path = path__entry(r, where, "deploy", i);
 		const cJSON *from = read__object(r, entry, path, "from", NEEDED);
 		const cJSON *to = read__object(r, entry, path, "to", NEEDED);

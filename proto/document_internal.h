@@ -81,8 +81,8 @@ void read__trigger(reading *r, const cJSON *obj, const char *where, const char *
 bool uid_valid(const char *s); /* letters, digits, '-', '_', '.': it becomes part of file names */
 
 /* Writing: members in the order of the calls. */
-cJSON *write__begin(const char *ts);       /* {"v":1,"ts":…} */
-char *write__end(cJSON *root);             /* compact text; frees the tree */
+cJSON *write__begin(const char *ts); /* {"v":1,"ts":…} */
+char *write__end(cJSON *root);       /* compact text; frees the tree */
 void write__stamp(cJSON *obj, stamp s);
 void write__job(cJSON *obj, const job_ref *job);
 void write__position(cJSON *obj, position p); /* round, stage, phase into `obj` itself */

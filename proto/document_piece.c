@@ -63,7 +63,7 @@ bool uid_valid(const char *s)
 	size_t len = strnlen(s, TEXT_MAX_UID + 1);
 
 	return len > 0 && len <= TEXT_MAX_UID && *s != '.' &&
-	       strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == len;
+		strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == len;
 }
 
 const char *read__node(reading *r, const cJSON *obj, const char *where)
@@ -245,8 +245,7 @@ model *read__models(reading *r, const cJSON *obj, const char *where, const char 
 	if (array == NULL || *n == 0)
 		return NULL;
 	models = arena_alloc(r->mem, *n * sizeof(*models));
-	cJSON_ArrayForEach(entry, array)
-	{
+	cJSON_ArrayForEach(entry, array) {
 		if (!cJSON_IsObject(entry)) {
 			read__fail(r, where, name, "entry %zu is not an object", i);
 			break;

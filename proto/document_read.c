@@ -184,8 +184,7 @@ const char **read__strings(reading *r, const cJSON *obj, const char *where, cons
 	if (array == NULL || *n == 0)
 		return NULL;
 	strings = arena_alloc(r->mem, *n * sizeof(*strings));
-	cJSON_ArrayForEach(entry, array)
-	{
+	cJSON_ArrayForEach(entry, array) {
 		const char *text = cJSON_IsString(entry) ? entry->valuestring : NULL;
 		bool right = text != NULL && (valid != NULL ? valid(text) : *text != '\0' && strlen(text) <= TEXT_MAX_WORD && !has_control(text));
 

@@ -92,8 +92,8 @@ static void read_condition(reading *r, const cJSON *condition, const char *where
 	const char *op = read__text(r, condition, where, "operator", NEEDED, DOCUMENT_MAX);
 
 	if (op != NULL && !trigger_op_parse(op, &out->op))
-		read__fail(r, where, "operator",
-			"'%.80s' is not known; allowed are gt or >, ge or >=, eq or = or ==, ne or !=, le or <=, lt or <", op);
+		read__fail(r, where, "operator", "'%.80s' is not known; allowed are gt or >, ge or >=, eq or = or ==, ne or !=, le or <=, lt or <",
+			op);
 	read_threshold(r, condition, where, &out->threshold);
 	out->metric = read__word(r, condition, where, "metric", NEEDED, TEXT_MAX_METRIC);
 }

@@ -53,13 +53,17 @@ void worker_name(enum worker_kind k, const char *uid, int64_t round, char out[WO
 	(void)snprintf(out, WORKER_NAME_SIZE, "%s%s", kinds[k].prefix, suffix);
 }
 
+static bool is_alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
 /* At most `max` characters of text, cut further to end in a letter or digit. */
 static int cut_length(const char *text, size_t max)
 {
 	size_t len = strnlen(text, max);
 
-	while (len > 0 && !((text[len - 1] >= 'a' && text[len - 1] <= 'z') || (text[len - 1] >= 'A' && text[len - 1] <= 'Z') ||
-					   (text[len - 1] >= '0' && text[len - 1] <= '9')))
+	while (len > 0 && !is_alnum(text[len - 1]))
 		len--;
 	return (int)len;
 }

@@ -15,7 +15,7 @@
 enum {
 	POST_METRICS_MAX = 64 * 1000, /* bytes of compact JSON, all results together */
 	POST_INFO_MAX = 16 * 1000,
-	POST_VALUE_DEPTH = 16, /* a report nests a few levels around it */
+	POST_VALUE_DEPTH = 16,         /* a report nests a few levels around it */
 	POST_RESULTS_MAX = 200 * 1000, /* the whole, encoded: a report must stay under DOCUMENT_MAX */
 	HTTP_BAD_REQUEST = 400,
 	HTTP_TOO_LARGE = 413,
@@ -56,8 +56,7 @@ static int depth_of(const cJSON *value)
 	int deepest = 0;
 	const cJSON *child;
 
-	cJSON_ArrayForEach(child, value)
-	{
+	cJSON_ArrayForEach(child, value) {
 		int depth = depth_of(child);
 
 		if (depth > deepest)
@@ -158,8 +157,7 @@ static void read_results(posting *p, const cJSON *root, worker_post *post)
 	if (array == NULL || n == 0 || r->code != 0)
 		return;
 	post->results = arena_alloc(r->mem, n * sizeof(*post->results));
-	cJSON_ArrayForEach(entry, array)
-	{
+	cJSON_ArrayForEach(entry, array) {
 		const char *where = path__entry(r, "body", "results", i++);
 		model *m = &post->results[post->n_results];
 

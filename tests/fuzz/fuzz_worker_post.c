@@ -33,7 +33,8 @@ static void check_report(const worker_post *post)
 	error err = {0};
 
 	fuzz_check(text != NULL, "cannot be written as a report", "");
-	fuzz_check(report_decode(text, strlen(text), STAGE_DEPLOY, REPORT_COMPLETED, &back, &err) == 0, "makes a report that is refused", err.text);
+	fuzz_check(report_decode(text, strlen(text), STAGE_DEPLOY, REPORT_COMPLETED, &back, &err) == 0, "makes a report that is refused",
+		err.text);
 	report_free(back);
 	free(text);
 }

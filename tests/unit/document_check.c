@@ -270,11 +270,9 @@ static void check_below(const walk *w, const cJSON *at, const char *path)
 	const cJSON *child;
 	int i = 0;
 
-	cJSON_ArrayForEach(child, at)
-	{
-		char *place = cJSON_IsArray(at)      ? mem_printf("%s[%d]", path, i)
-					  : *path == '\0' ? mem_printf("%s", child->string)
-									  : mem_printf("%s.%s", path, child->string);
+	cJSON_ArrayForEach(child, at) {
+		char *place =
+			cJSON_IsArray(at) ? mem_printf("%s[%d]", path, i) : mem_printf("%s%s%s", path, *path == '\0' ? "" : ".", child->string);
 		const member *row = row_of(w->members, w->n, place);
 
 		w->seen[row - w->members] = true;
@@ -291,8 +289,8 @@ static void check_version(const codec *c, const char *example)
 	static const struct {
 		const char *json;
 		int code;
-	} versions[] = {{"2", ERROR_UNSUPPORTED}, {"0", ERROR_UNSUPPORTED}, {"-1", ERROR_UNSUPPORTED}, {"1.5", ERROR_INVALID}, {"\"1\"", ERROR_INVALID},
-		{"true", ERROR_INVALID}, {"[1]", ERROR_INVALID}, {"1e300", ERROR_INVALID}};
+	} versions[] = {{"2", ERROR_UNSUPPORTED}, {"0", ERROR_UNSUPPORTED}, {"-1", ERROR_UNSUPPORTED}, {"1.5", ERROR_INVALID},
+		{"\"1\"", ERROR_INVALID}, {"true", ERROR_INVALID}, {"[1]", ERROR_INVALID}, {"1e300", ERROR_INVALID}};
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		char *text = document_with(example, "v", versions[i].json);

@@ -8,7 +8,9 @@
 #define STAMP "\"stamp\":{\"epoch\":1796008260,\"gen\":12}"
 #define HEAD_ROWS                                                                                                                          \
 	{"v", MEMBER_NUMBER, true}, {"ts", MEMBER_STRING, true}, {"stamp", MEMBER_OBJECT, true}, {"stamp.epoch", MEMBER_NUMBER, true},         \
-		{"stamp.gen", MEMBER_NUMBER, true}
+	{                                                                                                                                      \
+		"stamp.gen", MEMBER_NUMBER, true                                                                                                   \
+	}
 #define ROWS(r) r, sizeof(r) / sizeof(r[0])
 
 CHECK_CODEC(dataset_doc, "dataset");
@@ -16,8 +18,9 @@ CHECK_CODEC(inventory, "inventory");
 CHECK_CODEC(presence, "presence");
 CHECK_CODEC(job_state, "state");
 
-static const char dataset_text[] = "{\"v\":1,\"ts\":\"t\"," STAMP ",\"node\":\"n\",\"dataset\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\","
-								   "\"url\":\"/d.txt\",\"format\":\"txt\"}}";
+static const char dataset_text[] =
+	"{\"v\":1,\"ts\":\"t\"," STAMP ",\"node\":\"n\",\"dataset\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\","
+	"\"url\":\"/d.txt\",\"format\":\"txt\"}}";
 static const member dataset_rows[] = {
 	HEAD_ROWS,
 	{"node", MEMBER_STRING, true},
@@ -41,8 +44,9 @@ static const member inventory_rows[] = {
 	{"datasets[]", MEMBER_STRING, false},
 };
 
-static const char presence_text[] = "{\"v\":1,\"ts\":\"t\",\"node\":\"cloud\",\"online\":true,\"version\":\"0.1.0\",\"session\":\"s\",\"epoch\":"
-									"1796008260,\"capabilities\":[\"txt\",\"csv\"]}";
+static const char presence_text[] =
+	"{\"v\":1,\"ts\":\"t\",\"node\":\"cloud\",\"online\":true,\"version\":\"0.1.0\",\"session\":\"s\",\"epoch\":"
+	"1796008260,\"capabilities\":[\"txt\",\"csv\"]}";
 static const member presence_rows[] = {
 	{"v", MEMBER_NUMBER, true},
 	{"ts", MEMBER_STRING, false},
@@ -56,8 +60,10 @@ static const member presence_rows[] = {
 };
 
 static const char state_text[] =
-	"{\"v\":1,\"ts\":\"t\"," STAMP ",\"job\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\"},\"round\":12,\"stage\":\"Train\",\"phase\":\"Running\","
-	"\"since\":\"t1\",\"reason\":\"R\",\"message\":\"m\",\"waiting\":{\"samples\":7,\"trigger\":\"num_of_samples > 500\"},\"metrics\":{\"new\":{\"p\":0.9},"
+	"{\"v\":1,\"ts\":\"t\"," STAMP
+	",\"job\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\"},\"round\":12,\"stage\":\"Train\",\"phase\":\"Running\","
+	"\"since\":\"t1\",\"reason\":\"R\",\"message\":\"m\",\"waiting\":{\"samples\":7,\"trigger\":\"num_of_samples > "
+	"500\"},\"metrics\":{\"new\":{\"p\":0.9},"
 	"\"old\":{\"p\":[0.8,0.7]}},\"deployed\":{\"round\":10,\"sha256\":\"" HEX "\",\"since\":\"t2\"},\"failures\":0}";
 static const member state_rows[] = {
 	HEAD_ROWS,
@@ -280,8 +286,9 @@ static void times_outside_four_digits(void **state)
 
 static void other_spellings_of_times(void **state)
 {
-	static const char *const same[] = {"2026-11-30T04:05:06Z", "2026-11-30t04:05:06z", "2026-11-30T04:05:06.0Z", "2026-11-30T05:05:06+01:00",
-		"2026-11-29T22:35:06-05:30", "2026-11-30T04:05:06.000000000Z", "2026-11-30T04:05:06.0009999Z", "2026-11-30T04:05:06+00:00"};
+	static const char *const same[] = {"2026-11-30T04:05:06Z", "2026-11-30t04:05:06z", "2026-11-30T04:05:06.0Z",
+		"2026-11-30T05:05:06+01:00", "2026-11-29T22:35:06-05:30", "2026-11-30T04:05:06.000000000Z", "2026-11-30T04:05:06.0009999Z",
+		"2026-11-30T04:05:06+00:00"};
 	static const char *const wrong[] = {"", "2026", "2026-11-30", "2026-11-30T04:05:06", "2026-11-30 04:05:06Z", "2026-13-01T00:00:00Z",
 		"2026-00-01T00:00:00Z", "2026-02-29T00:00:00Z", "1900-02-29T00:00:00Z", "2026-11-31T00:00:00Z", "2026-11-00T00:00:00Z",
 		"2026-11-30T24:00:00Z", "2026-11-30T00:60:00Z", "2026-11-30T00:00:61Z", "2026-11-30T04:05:06.Z", "2026-11-30T04:05:06+1:00",

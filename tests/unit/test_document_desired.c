@@ -12,29 +12,42 @@ static const char full[] =
 	"{\"v\":1,\"ts\":\"2026-11-30T18:05:12.480Z\",\"stamp\":{\"epoch\":1796008260,\"gen\":9007199254740991},\"node\":\"edge-1\","
 	"\"job\":{\"namespace\":\"factory\",\"name\":\"helmet\",\"uid\":\"u-1\"},\"roles\":[\"dataset\",\"train\",\"eval\",\"deploy\"],"
 	"\"position\":{\"round\":12,\"stage\":\"Deploy\",\"phase\":\"Waiting\"},\"workerEnded\":true,"
-	"\"trained\":{\"round\":12,\"models\":[{\"format\":\"pb\",\"url\":\"/m/a.pb\",\"device_soc_versions\":[\"A310\",\"B\"],\"metrics\":{\"loss\":0.1}},"
+	"\"trained\":{\"round\":12,\"models\":[{\"format\":\"pb\",\"url\":\"/m/"
+	"a.pb\",\"device_soc_versions\":[\"A310\",\"B\"],\"metrics\":{\"loss\":0.1}},"
 	"{\"format\":\"\",\"url\":\"/m/ck\"}],\"cursor\":{\"sample\":4912,\"size\":208750,\"digest\":\"" HEX "\"}},"
 	"\"deployed\":{\"round\":0,\"sha256\":\"" HEX "\"},"
-	"\"evalResults\":[{\"format\":\"pb\",\"url\":\"/m/a.pb\",\"metrics\":{\"precision\":[0.9,1]}},{\"format\":\"pb\",\"url\":\"/m/old.pb\",\"metrics\":"
+	"\"evalResults\":[{\"format\":\"pb\",\"url\":\"/m/a.pb\",\"metrics\":{\"precision\":[0.9,1]}},{\"format\":\"pb\",\"url\":\"/m/"
+	"old.pb\",\"metrics\":"
 	"\"text\"}],"
 	"\"dataset\":{\"namespace\":\"factory\",\"name\":\"images\",\"uid\":\"d-1\",\"url\":\"/d/a.csv\",\"format\":\"csv\",\"trainProb\":0.8,"
 	"\"firstSample\":\"end\"},"
-	"\"models\":{\"base\":{\"format\":\"ckpt\",\"url\":\"/m/base\"},\"eval\":[{\"format\":\"pb\",\"url\":\"/m/a.pb\"},{\"format\":\"pb\",\"url\":\"/m/"
+	"\"models\":{\"base\":{\"format\":\"ckpt\",\"url\":\"/m/base\"},\"eval\":[{\"format\":\"pb\",\"url\":\"/m/"
+	"a.pb\"},{\"format\":\"pb\",\"url\":\"/m/"
 	"old.pb\"}],\"deploy\":[{\"from\":{\"format\":\"pb\",\"url\":\"/m/a.pb\"},\"to\":{\"format\":\"pb\",\"url\":\"/m/served.pb\"}}]},"
-	"\"triggers\":{\"train\":{\"checkPeriodSeconds\":60,\"timer\":{\"start\":\"20:00\",\"end\":\"24:00\"},\"condition\":{\"operator\":\">\","
-	"\"threshold\":500,\"metric\":\"num_of_samples\"}},\"deploy\":{\"checkPeriodSeconds\":1,\"timer\":{\"start\":\"08:05\",\"end\":\"00:00\"},"
+	"\"triggers\":{\"train\":{\"checkPeriodSeconds\":60,\"timer\":{\"start\":\"20:00\",\"end\":\"24:00\"},\"condition\":{\"operator\":\">"
+	"\","
+	"\"threshold\":500,\"metric\":\"num_of_samples\"}},\"deploy\":{\"checkPeriodSeconds\":1,\"timer\":{\"start\":\"08:05\",\"end\":\"00:"
+	"00\"},"
 	"\"condition\":{\"operator\":\"<=\",\"threshold\":-0.25,\"metric\":\"precision_delta[1]\"}}},"
 	"\"outputDir\":\"/data/out\",\"hotUpdate\":{\"pollPeriodSeconds\":60}}";
 
 #define MODEL_ROWS(at)                                                                                                                     \
-	{at, MEMBER_OBJECT, false}, {at ".format", MEMBER_STRING, false}, {at ".url", MEMBER_STRING, true}
+	{at, MEMBER_OBJECT, false}, {at ".format", MEMBER_STRING, false},                                                                      \
+	{                                                                                                                                      \
+		at ".url", MEMBER_STRING, true                                                                                                     \
+	}
 #define DEPLOY_MODEL_ROWS(at)                                                                                                              \
-	{at, MEMBER_OBJECT, true}, {at ".format", MEMBER_STRING, false}, {at ".url", MEMBER_STRING, true}
+	{at, MEMBER_OBJECT, true}, {at ".format", MEMBER_STRING, false},                                                                       \
+	{                                                                                                                                      \
+		at ".url", MEMBER_STRING, true                                                                                                     \
+	}
 #define TRIGGER_ROWS(at)                                                                                                                   \
 	{at, MEMBER_OBJECT, true}, {at ".checkPeriodSeconds", MEMBER_NUMBER, false}, {at ".timer", MEMBER_OBJECT, false},                      \
-		{at ".timer.start", MEMBER_STRING, true}, {at ".timer.end", MEMBER_STRING, true}, {at ".condition", MEMBER_OBJECT, false},          \
-		{at ".condition.operator", MEMBER_STRING, true}, {at ".condition.threshold", MEMBER_NUMBER, true},                                  \
-		{at ".condition.metric", MEMBER_STRING, true}
+		{at ".timer.start", MEMBER_STRING, true}, {at ".timer.end", MEMBER_STRING, true}, {at ".condition", MEMBER_OBJECT, false},         \
+		{at ".condition.operator", MEMBER_STRING, true}, {at ".condition.threshold", MEMBER_NUMBER, true},                                 \
+	{                                                                                                                                      \
+		at ".condition.metric", MEMBER_STRING, true                                                                                        \
+	}
 
 static const member rows[] = {
 	{"v", MEMBER_NUMBER, true},
@@ -140,10 +153,11 @@ static void decoded_as_said(void **state)
 
 static void absent_is_not_zero(void **state)
 {
-	static const char text[] =
-		"{\"v\":1,\"ts\":\"\",\"stamp\":{\"epoch\":0,\"gen\":0},\"node\":\"n\",\"job\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\"},\"roles\":[],"
-		"\"position\":{\"round\":1,\"stage\":\"Train\",\"phase\":\"Waiting\"},\"workerEnded\":false,\"triggers\":{\"train\":{},\"deploy\":{}},"
-		"\"outputDir\":\"/o\"}";
+	static const char text[] = "{\"v\":1,\"ts\":\"\",\"stamp\":{\"epoch\":0,\"gen\":0},\"node\":\"n\",\"job\":{\"namespace\":\"a\","
+							   "\"name\":\"b\",\"uid\":\"c\"},\"roles\":[],"
+							   "\"position\":{\"round\":1,\"stage\":\"Train\",\"phase\":\"Waiting\"},\"workerEnded\":false,\"triggers\":{"
+							   "\"train\":{},\"deploy\":{}},"
+							   "\"outputDir\":\"/o\"}";
 	desired *d = document_taken(&desired_codec, text);
 
 	(void)state;
@@ -254,7 +268,8 @@ static void times_of_day(void **state)
 			arena *mem = arena_new();
 			trigger t;
 			error err = {0};
-			char *json = mem_printf("{\"timer\":{\"start\":\"%s\",\"end\":\"%s\"}}", end ? "1:00" : times[i].text, end ? times[i].text : "1:00");
+			char *json =
+				mem_printf("{\"timer\":{\"start\":\"%s\",\"end\":\"%s\"}}", end ? "1:00" : times[i].text, end ? times[i].text : "1:00");
 			int rc = decode_trigger(json, &t, mem, &err);
 
 			if (times[i].minutes >= 0) {
@@ -280,7 +295,8 @@ static void operators(void **state)
 		enum trigger_op op;
 		const char *symbol;
 	} known[] = {{"gt", OP_GT, ">"}, {">", OP_GT, ">"}, {"ge", OP_GE, ">="}, {">=", OP_GE, ">="}, {"eq", OP_EQ, "=="}, {"=", OP_EQ, "=="},
-		{"==", OP_EQ, "=="}, {"ne", OP_NE, "!="}, {"!=", OP_NE, "!="}, {"le", OP_LE, "<="}, {"<=", OP_LE, "<="}, {"lt", OP_LT, "<"}, {"<", OP_LT, "<"}};
+		{"==", OP_EQ, "=="}, {"ne", OP_NE, "!="}, {"!=", OP_NE, "!="}, {"le", OP_LE, "<="}, {"<=", OP_LE, "<="}, {"lt", OP_LT, "<"},
+		{"<", OP_LT, "<"}};
 	static const char *const unknown[] = {"GT", "=>", "=<", "<>", "===", "", "> ", "greater", "gte"};
 
 	(void)state;
@@ -311,10 +327,11 @@ static void thresholds(void **state)
 		const char *json;
 		bool right;
 		double value;
-	} cases[] = {{"0.3", true, 0.3}, {"\"0.3\"", true, 0.3}, {"\"-1e-3\"", true, -0.001}, {"\"+.5\"", true, 0.5}, {"\"5.\"", true, 5}, {"0", true, 0},
-		{"null", false, 0}, {"\"\"", false, 0}, {"\" 1\"", false, 0}, {"\"1 \"", false, 0}, {"\"0x10\"", false, 0}, {"\"inf\"", false, 0},
-		{"\"nan\"", false, 0}, {"\"1e999\"", false, 0}, {"\"1,5\"", false, 0}, {"\"e\"", false, 0}, {"\"--1\"", false, 0}, {"true", false, 0},
-		{"[1]", false, 0}, {"{}", false, 0}, {"\"11111111111111111111111111111111111111111111111111111111111111111\"", false, 0}};
+	} cases[] = {{"0.3", true, 0.3}, {"\"0.3\"", true, 0.3}, {"\"-1e-3\"", true, -0.001}, {"\"+.5\"", true, 0.5}, {"\"5.\"", true, 5},
+		{"0", true, 0}, {"null", false, 0}, {"\"\"", false, 0}, {"\" 1\"", false, 0}, {"\"1 \"", false, 0}, {"\"0x10\"", false, 0},
+		{"\"inf\"", false, 0}, {"\"nan\"", false, 0}, {"\"1e999\"", false, 0}, {"\"1,5\"", false, 0}, {"\"e\"", false, 0},
+		{"\"--1\"", false, 0}, {"true", false, 0}, {"[1]", false, 0}, {"{}", false, 0},
+		{"\"11111111111111111111111111111111111111111111111111111111111111111\"", false, 0}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -381,14 +398,17 @@ static void a_trigger_there_and_back(void **state)
 	error err = {0};
 
 	(void)state;
-	assert_int_equal(decode_trigger("{\"checkPeriodSeconds\":5,\"timer\":{\"start\":\"9:00\",\"end\":\"24:00\"},\"condition\":{\"operator\":\"eq\","
-									"\"threshold\":\"0.1\",\"metric\":\"f1_delta\"}}",
-						 &t, mem, &err), 0);
+	assert_int_equal(
+		decode_trigger("{\"checkPeriodSeconds\":5,\"timer\":{\"start\":\"9:00\",\"end\":\"24:00\"},\"condition\":{\"operator\":\"eq\","
+					   "\"threshold\":\"0.1\",\"metric\":\"f1_delta\"}}",
+			&t, mem, &err),
+		0);
 	cJSON *tree = trigger_encode(&t);
 	assert_int_equal(trigger_decode(mem, tree, "t", &again, &err), 0);
 	char *text = json_print(tree);
-	assert_string_equal(text, "{\"checkPeriodSeconds\":5,\"timer\":{\"start\":\"09:00\",\"end\":\"24:00\"},\"condition\":{\"operator\":\"==\","
-							  "\"threshold\":0.1,\"metric\":\"f1_delta\"}}");
+	assert_string_equal(text,
+		"{\"checkPeriodSeconds\":5,\"timer\":{\"start\":\"09:00\",\"end\":\"24:00\"},\"condition\":{\"operator\":\"==\","
+		"\"threshold\":0.1,\"metric\":\"f1_delta\"}}");
 	cJSON_Delete(tree);
 	free(text);
 	assert_int_equal(again.op, OP_EQ);

@@ -7,7 +7,10 @@
 #define HEAD "{\"v\":1,\"ts\":\"t\",\"job\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\"},\"node\":\"n\","
 #define JOB_ROWS                                                                                                                           \
 	{"v", MEMBER_NUMBER, true}, {"ts", MEMBER_STRING, true}, {"job", MEMBER_OBJECT, true}, {"job.namespace", MEMBER_STRING, true},         \
-		{"job.name", MEMBER_STRING, true}, {"job.uid", MEMBER_STRING, true}, {"node", MEMBER_STRING, true}
+		{"job.name", MEMBER_STRING, true}, {"job.uid", MEMBER_STRING, true},                                                               \
+	{                                                                                                                                      \
+		"node", MEMBER_STRING, true                                                                                                        \
+	}
 
 /* A report is decoded with what its topic says. */
 static int report_as(enum stage stage, enum report_what what, const char *data, size_t len, void **out, error *err)
@@ -47,22 +50,28 @@ CHECK_CODEC(infer_stats, "stats");
 #define POSITION(stage, phase) "\"position\":{\"round\":12,\"stage\":\"" stage "\",\"phase\":\"" phase "\"},\"store\":\"s\",\"seq\":7"
 #define RANGE "\"range\":{\"from\":3,\"to\":9,\"end\":{\"sample\":9,\"size\":70,\"digest\":\"" HEX "\"}}"
 
-static const char ready_text[] =
-	HEAD POSITION("Train", "Ready") ",\"input\":{\"models\":[{\"format\":\"pb\",\"url\":\"/m\"}],\"dataURL\":\"/d\",\"dataIndexURL\":\"/i\","
-									"\"outputDir\":\"/o\"}," RANGE "}";
-static const char completed_text[] = HEAD POSITION("Train", "Completed") ",\"output\":{\"models\":[{\"format\":\"pb\",\"url\":\"/m\",\"metrics\":{"
-																		 "\"loss\":[1,null]}},{\"format\":\"ckpt\",\"url\":\"/c\"}],\"ownerInfo\":{\"x\":1}}," RANGE
-																		 ",\"message\":\"m\"}";
+static const char ready_text[] = HEAD POSITION("Train",
+	"Ready") ",\"input\":{\"models\":[{\"format\":\"pb\",\"url\":\"/m\"}],\"dataURL\":\"/d\",\"dataIndexURL\":\"/i\","
+			 "\"outputDir\":\"/o\"}," RANGE "}";
+static const char completed_text[] =
+	HEAD POSITION("Train", "Completed") ",\"output\":{\"models\":[{\"format\":\"pb\",\"url\":\"/m\",\"metrics\":{"
+										"\"loss\":[1,null]}},{\"format\":\"ckpt\",\"url\":\"/c\"}],\"ownerInfo\":{\"x\":1}}," RANGE
+										",\"message\":\"m\"}";
 static const char failed_text[] = HEAD POSITION("Eval", "Failed") ",\"reason\":\"WriteFailed\",\"message\":\"no\\nspace\"}";
 static const char written_text[] = HEAD POSITION("Deploy", "Starting") ",\"sha256\":\"" HEX "\"}";
 
 #define REPORT_ROWS                                                                                                                        \
 	JOB_ROWS, {"position", MEMBER_OBJECT, true}, {"position.round", MEMBER_NUMBER, true}, {"position.stage", MEMBER_STRING, true},         \
-		{"position.phase", MEMBER_STRING, true}, {"store", MEMBER_STRING, true}, {"seq", MEMBER_NUMBER, true}
+		{"position.phase", MEMBER_STRING, true}, {"store", MEMBER_STRING, true},                                                           \
+	{                                                                                                                                      \
+		"seq", MEMBER_NUMBER, true                                                                                                         \
+	}
 #define RANGE_ROWS(needed)                                                                                                                 \
 	{"range", MEMBER_OBJECT, needed}, {"range.from", MEMBER_NUMBER, true}, {"range.to", MEMBER_NUMBER, true},                              \
-		{"range.end", MEMBER_OBJECT, true}, {"range.end.sample", MEMBER_NUMBER, true}, {"range.end.size", MEMBER_NUMBER, true},             \
-		{"range.end.digest", MEMBER_STRING, true}
+		{"range.end", MEMBER_OBJECT, true}, {"range.end.sample", MEMBER_NUMBER, true}, {"range.end.size", MEMBER_NUMBER, true},            \
+	{                                                                                                                                      \
+		"range.end.digest", MEMBER_STRING, true                                                                                            \
+	}
 
 static const member ready_rows[] = {
 	REPORT_ROWS,
@@ -92,8 +101,9 @@ static const member completed_rows[] = {
 static const member failed_rows[] = {REPORT_ROWS, {"reason", MEMBER_STRING, true}, {"message", MEMBER_STRING, false}};
 static const member written_rows[] = {REPORT_ROWS, {"sha256", MEMBER_STRING, true}};
 
-static const char status_text[] = "{\"v\":1,\"ts\":\"t\",\"node\":\"n\",\"dataset\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\"},\"samples\":12,"
-								  "\"size\":300,\"waitingBytes\":7,\"skipped\":1,\"removed\":2,\"changed\":\"t2\",\"error\":\"e\\ne\"}";
+static const char status_text[] =
+	"{\"v\":1,\"ts\":\"t\",\"node\":\"n\",\"dataset\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\"},\"samples\":12,"
+	"\"size\":300,\"waitingBytes\":7,\"skipped\":1,\"removed\":2,\"changed\":\"t2\",\"error\":\"e\\ne\"}";
 static const member status_rows[] = {
 	{"v", MEMBER_NUMBER, true},
 	{"ts", MEMBER_STRING, true},
@@ -111,8 +121,9 @@ static const member status_rows[] = {
 	{"error", MEMBER_STRING, false},
 };
 
-static const char stats_text[] = HEAD "\"worker\":\"inferworker-x\",\"inferences\":10,\"hardExamples\":2,\"uploadRatio\":0.2,\"startTime\":\"a\","
-									  "\"updateTime\":\"b\"}";
+static const char stats_text[] =
+	HEAD "\"worker\":\"inferworker-x\",\"inferences\":10,\"hardExamples\":2,\"uploadRatio\":0.2,\"startTime\":\"a\","
+		 "\"updateTime\":\"b\"}";
 static const member stats_rows[] = {
 	JOB_ROWS,
 	{"worker", MEMBER_STRING, true},
@@ -165,9 +176,10 @@ static void topic_and_position_must_agree(void **state)
 	for (int s = 0; s < 3; s++) {
 		for (int p = 0; p < 6; p++) {
 			/* With all parts, so that nothing is missing whatever the topic says. */
-			char *text = mem_printf(HEAD "\"position\":{\"round\":1,\"stage\":\"%s\",\"phase\":\"%s\"},\"store\":\"s\",\"seq\":0,\"input\":{},"
-										 "\"output\":{\"models\":[{\"url\":\"/m\"}]}," RANGE ",\"reason\":\"R\",\"sha256\":\"" HEX "\"}",
-				stages[s], phases[p]);
+			char *text =
+				mem_printf(HEAD "\"position\":{\"round\":1,\"stage\":\"%s\",\"phase\":\"%s\"},\"store\":\"s\",\"seq\":0,\"input\":{},"
+								"\"output\":{\"models\":[{\"url\":\"/m\"}]}," RANGE ",\"reason\":\"R\",\"sha256\":\"" HEX "\"}",
+					stages[s], phases[p]);
 
 			for (int stage = STAGE_TRAIN; stage <= STAGE_DEPLOY; stage++) {
 				for (int what = REPORT_READY; what <= REPORT_WRITTEN; what++) {
@@ -235,7 +247,8 @@ static void texts_are_cut_and_cleaned(void **state)
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		for (size_t len = TEXT_MAX_MESSAGE - 5; len < TEXT_MAX_MESSAGE + 5; len++) {
 			char message[TEXT_MAX_MESSAGE + 20] = "";
-			report r = {.ts = "t", .node = "n", .job = {"a", "b", "u"}, .position = {1, STAGE_EVAL, PHASE_FAILED}, .store = "s", .reason = "R"};
+			report r = {
+				.ts = "t", .node = "n", .job = {"a", "b", "u"}, .position = {1, STAGE_EVAL, PHASE_FAILED}, .store = "s", .reason = "R"};
 
 			memset(message, 'm', len);
 			memcpy(message + len, ends[i], strlen(ends[i]));

@@ -133,8 +133,8 @@ static void kinds_and_statuses(void **state)
 
 static void owner_kinds(void **state)
 {
-	static const char *const unknown[] = {
-		"\"\"", "\"federatedlearningjob\"", "\"INCREMENTALLEARNINGJOB\"", "\"incrementalLearningJob\"", "\"incrementallearningjobs\"", "null", NULL};
+	static const char *const unknown[] = {"\"\"", "\"federatedlearningjob\"", "\"INCREMENTALLEARNINGJOB\"", "\"incrementalLearningJob\"",
+		"\"incrementallearningjobs\"", "null", NULL};
 	body b = good;
 
 	(void)state;
@@ -152,8 +152,8 @@ static void names_must_agree(void **state)
 {
 	static const struct {
 		const char *path, *name;
-	} cases[] = {{"a", "\"b\""}, {"b", "\"b \""}, {"", "\"\""}, {"A", "\"A\""}, {"w\xc3\xbc", "\"w\xc3\xbc\""}, {"../x", "\"../x\""}, {"a", NULL},
-		{"a", "null"}, {"a", "7"}, {"a", "[\"a\"]"}};
+	} cases[] = {{"a", "\"b\""}, {"b", "\"b \""}, {"", "\"\""}, {"A", "\"A\""}, {"w\xc3\xbc", "\"w\xc3\xbc\""}, {"../x", "\"../x\""},
+		{"a", NULL}, {"a", "null"}, {"a", "7"}, {"a", "[\"a\"]"}};
 	char *long_name = mem_alloc(256 + 2);
 
 	(void)state;
@@ -192,18 +192,36 @@ static void wrong_members(void **state)
 		const char *words;
 	} cases[] = {
 #define AT(m) offsetof(body, m)
-		{AT(ns), NULL, 400, "namespace"}, {AT(ns), "\"\"", 400, "namespace"}, {AT(ns), "\"a.b\"", 400, "namespace"}, {AT(ns), "{}", 400, "namespace"},
-		{AT(owner), NULL, 400, "ownerName"}, {AT(owner), "\"a/b\"", 400, "ownerName"}, {AT(owner), "\"+\"", 400, "ownerName"},
-		{AT(kind), NULL, 422, "kind"}, {AT(kind), "\"\"", 422, "kind"}, {AT(kind), "\"Train\"", 422, "kind"}, {AT(kind), "1", 400, "kind"},
-		{AT(status), "\"Completed\"", 422, "status"}, {AT(status), "\"done\"", 422, "status"}, {AT(status), "true", 400, "status"},
-		{AT(results), "{}", 400, "results"}, {AT(results), "\"x\"", 400, "results"}, {AT(results), "[7]", 400, "results"},
-		{AT(results), "[null]", 400, "results"}, {AT(results), "[{\"url\":7}]", 400, "url"}, {AT(results), "[{\"url\":\"/a\\u0001\"}]", 400, "url"},
+		{AT(ns), NULL, 400, "namespace"},
+		{AT(ns), "\"\"", 400, "namespace"},
+		{AT(ns), "\"a.b\"", 400, "namespace"},
+		{AT(ns), "{}", 400, "namespace"},
+		{AT(owner), NULL, 400, "ownerName"},
+		{AT(owner), "\"a/b\"", 400, "ownerName"},
+		{AT(owner), "\"+\"", 400, "ownerName"},
+		{AT(kind), NULL, 422, "kind"},
+		{AT(kind), "\"\"", 422, "kind"},
+		{AT(kind), "\"Train\"", 422, "kind"},
+		{AT(kind), "1", 400, "kind"},
+		{AT(status), "\"Completed\"", 422, "status"},
+		{AT(status), "\"done\"", 422, "status"},
+		{AT(status), "true", 400, "status"},
+		{AT(results), "{}", 400, "results"},
+		{AT(results), "\"x\"", 400, "results"},
+		{AT(results), "[7]", 400, "results"},
+		{AT(results), "[null]", 400, "results"},
+		{AT(results), "[{\"url\":7}]", 400, "url"},
+		{AT(results), "[{\"url\":\"/a\\u0001\"}]", 400, "url"},
 		{AT(results), "[{\"url\":\"/a\",\"format\":[]}]", 400, "format"},
 		{AT(results), "[{\"url\":\"/a\",\"device_soc_versions\":\"x\"}]", 400, "device_soc_versions"},
 		{AT(results), "[{\"url\":\"/a\",\"device_soc_versions\":[1]}]", 400, "device_soc_versions"},
-		{AT(results), "[]", 422, "results"}, {AT(results), NULL, 422, "results"}, {AT(results), "null", 422, "results"},
-		{AT(results), "[{\"format\":\"pb\"}]", 422, "results"}, {AT(results), "[{\"url\":\"\"},{\"url\":null}]", 422, "results"},
-		{AT(owner_info), "[]", 400, "ownerInfo"}, {AT(owner_info), "\"x\"", 400, "ownerInfo"},
+		{AT(results), "[]", 422, "results"},
+		{AT(results), NULL, 422, "results"},
+		{AT(results), "null", 422, "results"},
+		{AT(results), "[{\"format\":\"pb\"}]", 422, "results"},
+		{AT(results), "[{\"url\":\"\"},{\"url\":null}]", 422, "results"},
+		{AT(owner_info), "[]", 400, "ownerInfo"},
+		{AT(owner_info), "\"x\"", 400, "ownerInfo"},
 #undef AT
 	};
 
@@ -218,7 +236,8 @@ static void wrong_members(void **state)
 
 static void metrics_of_any_shape(void **state)
 {
-	static const char *const metrics[] = {"null", "0.5", "[]", "[1,2]", "\"text\"", "true", "{}", "{\"p\":[0.1,0.2],\"q\":{\"r\":null}}", "[[[1]]]"};
+	static const char *const metrics[] = {
+		"null", "0.5", "[]", "[1,2]", "\"text\"", "true", "{}", "{\"p\":[0.1,0.2],\"q\":{\"r\":null}}", "[[[1]]]"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
@@ -265,8 +284,8 @@ static void results_without_a_url_are_left_out(void **state)
 
 static void not_json(void **state)
 {
-	static const char *const texts[] = {"", " ", "x", "{", "{}x", "[]", "null", "7", "\"x\"", "{\"name\":NaN}", "{'name':'x'}", "\xff", "<xml/>",
-		"{\"name\":\"a\",\"name\":\"b\"}"};
+	static const char *const texts[] = {"", " ", "x", "{", "{}x", "[]", "null", "7", "\"x\"", "{\"name\":NaN}", "{'name':'x'}", "\xff",
+		"<xml/>", "{\"name\":\"a\",\"name\":\"b\"}"};
 	char *text = text_of(&good);
 
 	(void)state;
@@ -311,8 +330,8 @@ static char *heavy_body(size_t length, const char *unit)
 	for (size_t i = 0; i < length; i++)
 		buf_puts(&url, unit);
 	for (int n = 0; n < DOCUMENT_MAX_MODELS; n++)
-		buf_printf(&results, "%s{\"url\":\"%s\",\"format\":\"f\",\"metrics\":{\"a\":\"%05000d\",\"b\":1,\"c\":\"%02000d\"}}", n == 0 ? "[" : ",",
-			url.data, n, n);
+		buf_printf(&results, "%s{\"url\":\"%s\",\"format\":\"f\",\"metrics\":{\"a\":\"%05000d\",\"b\":1,\"c\":\"%02000d\"}}",
+			n == 0 ? "[" : ",", url.data, n, n);
 	buf_putc(&results, ']');
 	b.results = results.data;
 	char *text = text_of(&b);
@@ -335,8 +354,13 @@ static void what_is_taken_fits_into_a_report(void **state)
 			int http = 0;
 
 			if (worker_post_decode(WORKER, text, strlen(text), &post, &http, NULL) == 0) {
-				report r = {.ts = "t", .job = {"a", "b", "u"}, .node = "n", .position = {1, STAGE_TRAIN, PHASE_COMPLETED}, .store = "s",
-					.has_output = true, .output = {post->results, post->n_results, post->owner_info}};
+				report r = {.ts = "t",
+					.job = {"a", "b", "u"},
+					.node = "n",
+					.position = {1, STAGE_TRAIN, PHASE_COMPLETED},
+					.store = "s",
+					.has_output = true,
+					.output = {post->results, post->n_results, post->owner_info}};
 				report *back;
 				char *sent = report_encode(&r);
 
