@@ -1,0 +1,237 @@
+/* From a pod to what its supervisor is told: see launch.h for the contract.
+ *
+ * The environment is built in order, a later variable replacing an earlier one of its name; `$(NAME)` sees what came before it, as with
+ * Kubernetes, and command and args see all of it. valueFrom is refused but for keys of Secrets, which is how the core hands on credentials.
+ */
+#include "cloud-agent/cluster/local/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud-agent/cluster/local/expand.h"
+#include "cloud-agent/cluster/local/manifests.h"
+#include "common/buf.h"
+#include "common/json.h"
+#include "common/mem.h"
+
+enum { GRACE_SECONDS = 30, GRACE_SECONDS_MAX = 3600 };
+
+static const char refused[] = "UnsupportedTemplate";
+static const char no_secret[] = "CreateContainerConfigError";
+
+static int refuse(launch *l, const char *reason, error *err, const char *text)
+{
+	l->reason = reason;
+	return error_set(err, ERROR_UNSUPPORTED, "%s", text);
+}
+
+static bool filled(const cJSON *obj, const char *name)
+{
+	const cJSON *m = json_member(obj, name);
+	return m != NULL && !cJSON_IsNull(m) && !((cJSON_IsArray(m) || cJSON_IsObject(m)) && m->child == NULL);
+}
+
+static void ignored_add(buf *names, const cJSON *obj, const char *const *fields, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (filled(obj, fields[i]) && strstr(buf_text(names), fields[i]) == NULL)
+			buf_printf(names, "%s%s", names->len > 0 ? ", " : "", fields[i]);
+	}
+}
+
+static char *ignored_of(const cJSON *spec, const cJSON *container)
+{
+	static const char *const pod_fields[] = {
+		"volumes", "securityContext", "nodeSelector", "affinity", "tolerations", "serviceAccountName", "imagePullSecrets"};
+	static const char *const container_fields[] = {
+		"image", "volumeMounts", "resources", "securityContext", "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"};
+	buf names = {0};
+	ignored_add(&names, container, container_fields, sizeof container_fields / sizeof container_fields[0]);
+	ignored_add(&names, spec, pod_fields, sizeof pod_fields / sizeof pod_fields[0]);
+	char *text = names.len > 0 ? mem_strdup(buf_text(&names)) : NULL;
+	buf_fini(&names);
+	return text;
+}
+
+const char *launch_container(const cJSON *pod)
+{
+	const cJSON *containers = json_member(json_member(pod, "spec"), "containers");
+	const char *name = cJSON_GetStringValue(json_member(cJSON_GetArrayItem(containers, 0), "name"));
+	return name != NULL ? name : "";
+}
+
+/* A key of a Secret. 0 and *value (NULL: it is optional and not there). */
+static int secret_value(const cJSON *source, const char *ns, const launch_host *host, launch *l, const char **value, error *err)
+{
+	const cJSON *ref = json_member(source, "secretKeyRef");
+	const char *name = cJSON_GetStringValue(json_member(ref, "name")), *key = cJSON_GetStringValue(json_member(ref, "key"));
+	*value = NULL;
+	if (name == NULL || key == NULL)
+		return refuse(l, refused, err, "valueFrom is not supported without containers, except for a key of a Secret (secretKeyRef)");
+	const cJSON *data = host->secret(host->ctx, ns, name);
+	*value = cJSON_GetStringValue(json_member(data, key));
+	if (*value != NULL || cJSON_IsTrue(json_member(ref, "optional")))
+		return 0;
+	l->reason = no_secret;
+	if (data == NULL)
+		return error_set(err, ERROR_NOT_FOUND, "there is no Secret %s/%s", ns, name);
+	return error_set(err, ERROR_NOT_FOUND, "the Secret %s/%s has no key %s", ns, name, key);
+}
+
+static bool variable_name_valid(const char *name)
+{
+	return name != NULL && name[0] != '\0' && strchr(name, '=') == NULL;
+}
+
+/* `own`: what the container itself defines, which alone references see. */
+static int add_variable(const cJSON *item, const char *ns, const launch_host *host, cJSON *env, cJSON *own, launch *l, error *err)
+{
+	const char *name = cJSON_GetStringValue(json_member(item, "name")), *value = cJSON_GetStringValue(json_member(item, "value"));
+	if (!variable_name_valid(name))
+		return refuse(l, refused, err, "a variable of the container's env has no name, or one with a '='");
+	const cJSON *value_member = json_member(item, "value");
+	if (value == NULL && value_member != NULL && !cJSON_IsNull(value_member)) {
+		l->reason = refused;
+		return error_set(err, ERROR_UNSUPPORTED, "env %s: the value is not a text; put it in quotes", name);
+	}
+	char *text = NULL;
+	if (filled(item, "valueFrom")) {
+		int code = secret_value(json_member(item, "valueFrom"), ns, host, l, &value, err);
+		if (code != 0)
+			return error_prefix(err, "env %s", name);
+		if (value == NULL)
+			return 0;
+		text = mem_strdup(value);
+	} else {
+		text = expand_text(value != NULL ? value : "", own);
+	}
+	cJSON_DeleteItemFromObjectCaseSensitive(env, name);
+	cJSON_DeleteItemFromObjectCaseSensitive(own, name);
+	json_put_string(env, name, text);
+	json_put_string(own, name, text);
+	explicit_bzero(text, strlen(text));
+	free(text);
+	return 0;
+}
+
+static int add_words(cJSON *command, const cJSON *words, const char *what, const cJSON *own, launch *l, error *err)
+{
+	const cJSON *word;
+	cJSON_ArrayForEach(word, words) {
+		if (!cJSON_IsString(word)) {
+			l->reason = refused;
+			return error_set(err, ERROR_UNSUPPORTED, "the container's %s holds something that is not a text; put it in quotes", what);
+		}
+		char *text = expand_text(word->valuestring, own);
+		cJSON_AddItemToArray(command, cJSON_CreateString(text));
+		free(text);
+	}
+	return 0;
+}
+
+static int check_container(const cJSON *spec, const cJSON *container, launch *l, error *err)
+{
+	if (filled(spec, "initContainers"))
+		return refuse(l, refused, err,
+			"initContainers are not supported without containers (they are also what fetches remote urls for a worker)");
+	if (cJSON_GetArraySize(json_member(spec, "containers")) != 1 || !cJSON_IsObject(container))
+		return refuse(l, refused, err, "a pod must have exactly one container to be run without containers");
+	if (filled(container, "envFrom"))
+		return refuse(l, refused, err, "envFrom is not supported without containers; name the variables in env");
+	const cJSON *command = json_member(container, "command");
+	if (!cJSON_IsArray(command) || command->child == NULL)
+		return refuse(l, refused, err,
+			"the container's command is needed: without containers there is no image whose entry point args could go to");
+	return 0;
+}
+
+static int read_policy(const cJSON *spec, launch *l, error *err)
+{
+	const char *policy = cJSON_GetStringValue(json_member(spec, "restartPolicy"));
+	int64_t grace = GRACE_SECONDS;
+	if (policy == NULL)
+		policy = "Always";
+	if (strcmp(policy, "Always") != 0 && strcmp(policy, "OnFailure") != 0 && strcmp(policy, "Never") != 0) {
+		l->reason = refused;
+		return error_set(err, ERROR_UNSUPPORTED, "restartPolicy \"%.40s\" is not one of Always, OnFailure, Never", policy);
+	}
+	if (json_get_int(spec, "spec", "terminationGracePeriodSeconds", 0, GRACE_SECONDS_MAX, &grace, err) < 0) {
+		l->reason = refused;
+		return ERROR_UNSUPPORTED;
+	}
+	json_put_string(l->spec, "restartPolicy", policy);
+	json_put_int(l->spec, "graceMs", grace * 1000);
+	return 0;
+}
+
+/* What is needed to know the worker's pod again if the store of objects is lost. */
+static cJSON *identity_of(const cJSON *pod)
+{
+	static const char *const kept[] = {"namespace", "name", "uid", "labels", "annotations", "ownerReferences"};
+	cJSON *identity = cJSON_CreateObject(), *meta = cJSON_CreateObject(), *spec = cJSON_CreateObject();
+	for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+		const cJSON *part = json_member(json_member(pod, "metadata"), kept[i]);
+		json_put(meta, kept[i], part != NULL ? cJSON_Duplicate(part, 1) : NULL);
+	}
+	json_put_string(spec, "nodeName", cJSON_GetStringValue(json_member(json_member(pod, "spec"), "nodeName")));
+	json_put(identity, "metadata", meta);
+	json_put(identity, "spec", spec);
+	return identity;
+}
+
+static int fill(const cJSON *pod, const cJSON *container, const launch_host *host, cJSON *env, cJSON *own, launch *l, error *err)
+{
+	const char *ns = cJSON_GetStringValue(json_member(json_member(pod, "metadata"), "namespace"));
+	const char *folder = cJSON_GetStringValue(json_member(container, "workingDir"));
+	const cJSON *item;
+	int code = 0;
+	cJSON_ArrayForEach(item, json_member(container, "env")) {
+		code = add_variable(item, ns != NULL ? ns : "default", host, env, own, l, err);
+		if (code != 0)
+			return code;
+	}
+	cJSON *command = cJSON_CreateArray();
+	json_put(l->spec, "command", command);
+	code = add_words(command, json_member(container, "command"), "command", own, l, err);
+	if (code == 0)
+		code = add_words(command, json_member(container, "args"), "args", own, l, err);
+	if (code == 0)
+		code = read_policy(json_member(pod, "spec"), l, err);
+	if (folder == NULL || folder[0] != '/') {
+		char *whole = folder != NULL ? mem_printf("%s/%s", host->folder, folder) : mem_strdup(host->folder);
+		json_put_string(l->spec, "folder", whole);
+		free(whole);
+	} else {
+		json_put_string(l->spec, "folder", folder);
+	}
+	json_put(l->spec, "pod", identity_of(pod));
+	return code;
+}
+
+int launch_make(const cJSON *pod, const launch_host *host, launch *out, error *err)
+{
+	const cJSON *spec = json_member(pod, "spec"), *container = cJSON_GetArrayItem(json_member(spec, "containers"), 0);
+	*out = (launch){.reason = refused};
+	int code = check_container(spec, container, out, err);
+	if (code != 0)
+		return code;
+	out->spec = cJSON_CreateObject();
+	out->ignored = ignored_of(spec, container);
+	cJSON *env = cJSON_Duplicate(host->env, 1), *own = cJSON_CreateObject();
+	code = fill(pod, container, host, env, own, out, err);
+	json_put(out->spec, "env", env);
+	secret_delete(own);
+	if (code != 0) {
+		const char *reason = out->reason;
+		launch_fini(out);
+		out->reason = reason;
+	}
+	return code;
+}
+
+void launch_fini(launch *l)
+{
+	secret_delete(l->spec);
+	free(l->ignored);
+	*l = (launch){0};
+}

@@ -1,0 +1,32 @@
+/* Shared by objects.c and objects_open.c alone. */
+#ifndef LOCAL_OBJECTS_INTERNAL_H
+#define LOCAL_OBJECTS_INTERNAL_H
+
+#include <cjson/cJSON.h>
+#include <sqlite3.h>
+#include <stdint.h>
+
+#include "cloud-agent/cluster/local/objects.h"
+
+enum { SQL_BEGIN, SQL_COMMIT, SQL_ROLLBACK, SQL_COUNTER_GET, SQL_COUNTER_SET, SQL_GET, SQL_PUT, SQL_REMOVE, SQL_KEYS, OBJECTS_STATEMENTS };
+
+enum { OBJECTS_PART_MAX = 4 * 1024 * 1024 };
+
+struct objects {
+	char *path;
+	sqlite3 *db;
+	sqlite3_stmt *statements[OBJECTS_STATEMENTS];
+	int depth; /* of objects_begin */
+};
+
+typedef struct object_row {
+	char uid[64];
+	int64_t version, generation;
+	char *created, *deleting, *source;
+	cJSON *meta, *spec, *status;
+} object_row;
+
+int objects__error(objects *o, error *err, const char *what);
+int objects__prepare(objects *o, error *err);
+
+#endif

@@ -1,0 +1,137 @@
+/* Opening the store of objects: schema, versions, and what to do with a file that is damaged.
+ *
+ * A damaged file is set aside, never deleted or repaired: its rows cannot be trusted, and what it held is known elsewhere (the manifests,
+ * the workers' folders), save the uids and statuses, which begin anew.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cloud-agent/cluster/local/objects_internal.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+
+enum { SCHEMA = 1, BAD_MAX = 1000, BUSY_MS = 2000 };
+
+static const char schema_sql[] =
+	"BEGIN IMMEDIATE;"
+	"CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
+	"CREATE TABLE objects ("
+	" kind INTEGER NOT NULL, ns TEXT NOT NULL, name TEXT NOT NULL, uid TEXT NOT NULL, version INTEGER NOT NULL,"
+	" generation INTEGER NOT NULL, created TEXT NOT NULL, deleting TEXT, meta TEXT, spec TEXT, status TEXT,"
+	" source TEXT NOT NULL, PRIMARY KEY (kind, ns, name));"
+	"PRAGMA user_version = 1;"
+	"COMMIT;";
+
+/* The first column of a statement's first row as an integer, or as a text compared with "ok" (1 or 0). */
+static int ask(objects *o, const char *text, bool is_check, int64_t *value, error *err)
+{
+	sqlite3_stmt *s = NULL;
+	int code = 0;
+	if (sqlite3_prepare_v2(o->db, text, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
+		code = objects__error(o, err, "read it");
+	else if (is_check)
+		*value = strcmp((const char *)sqlite3_column_text(s, 0), "ok") == 0;
+	else
+		*value = sqlite3_column_int64(s, 0);
+	sqlite3_finalize(s);
+	return code;
+}
+
+static int check_schema(objects *o, error *err)
+{
+	int64_t version = 0, sound = 0;
+	int code = ask(o, "PRAGMA user_version", false, &version, err);
+	if (code != 0)
+		return code;
+	if (version > SCHEMA)
+		return error_set(err, ERROR_UNSUPPORTED, "%s was written by a newer version of this program (schema %lld; this one knows %d)",
+			o->path, (long long)version, SCHEMA);
+	code = ask(o, "PRAGMA integrity_check(1)", true, &sound, err);
+	if (code == 0 && !sound)
+		code = error_set(err, ERROR_CORRUPT, "%s is damaged: it does not pass its integrity check", o->path);
+	if (code == 0 && version == 0 && sqlite3_exec(o->db, schema_sql, NULL, NULL, NULL) != SQLITE_OK)
+		code = objects__error(o, err, "make its tables");
+	return code;
+}
+
+static int open_once(objects *o, error *err)
+{
+	static const char pragmas[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+	if (sqlite3_open_v2(o->path, &o->db, flags, NULL) != SQLITE_OK)
+		return objects__error(o, err, "open it");
+	sqlite3_busy_timeout(o->db, BUSY_MS);
+	sqlite3_extended_result_codes(o->db, 0);
+	if (sqlite3_exec(o->db, pragmas, NULL, NULL, NULL) != SQLITE_OK)
+		return objects__error(o, err, "open it");
+	int code = check_schema(o, err);
+	return code != 0 ? code : objects__prepare(o, err);
+}
+
+static void close_db(objects *o)
+{
+	for (size_t i = 0; i < OBJECTS_STATEMENTS; i++) {
+		sqlite3_finalize(o->statements[i]);
+		o->statements[i] = NULL;
+	}
+	sqlite3_close(o->db);
+	o->db = NULL;
+}
+
+static int set_aside(const char *path, error *err)
+{
+	static const char *const parts[] = {"-wal", "-shm"};
+	for (int i = 1; i < BAD_MAX; i++) {
+		char *bad = mem_printf("%s.bad-%d", path, i);
+		int code = file_rename_new(path, bad, err);
+		if (code == 0) {
+			for (size_t k = 0; k < 2; k++) {
+				char *from = mem_printf("%s%s", path, parts[k]), *to = mem_printf("%s%s", bad, parts[k]);
+				if (rename(from, to) != 0 && errno != ENOENT)
+					code = error_errno(err, errno, "cannot rename %s", from);
+				free(from);
+				free(to);
+			}
+			log_error("local", "the store of objects was damaged and is set aside; all objects begin anew, with new uids",
+				L_STR("file", path), L_STR("now", bad));
+		}
+		free(bad);
+		if (code != ERROR_EXISTS)
+			return code;
+	}
+	return error_set(err, ERROR_LIMIT, "%s is damaged, and so were %d before it: remove those", path, BAD_MAX);
+}
+
+int objects_open(const char *path, objects **out, error *err)
+{
+	objects *o = mem_alloc(sizeof *o);
+	o->path = mem_strdup(path);
+	int code = open_once(o, err);
+	if (code == ERROR_CORRUPT) {
+		log_error("local", "cannot read the store of objects", L_STR("error", err != NULL ? err->text : NULL));
+		close_db(o);
+		code = set_aside(path, err);
+		if (code == 0)
+			code = open_once(o, err);
+	}
+	if (code != 0) {
+		objects_close(o);
+		o = NULL;
+	}
+	*out = o;
+	return code;
+}
+
+void objects_close(objects *o)
+{
+	if (o == NULL)
+		return;
+	close_db(o);
+	free(o->path);
+	free(o);
+}

@@ -1,0 +1,48 @@
+/* Shared by pods.c, pods_adopt.c and pods_logs.c alone. */
+#ifndef LOCAL_PODS_INTERNAL_H
+#define LOCAL_PODS_INTERNAL_H
+
+#include "cloud-agent/cluster/local/pods.h"
+#include "cloud-agent/cluster/local/worker.h"
+
+/* A pod whose worker is alive, or of which something is still to be stored. */
+typedef struct tracked tracked;
+struct tracked {
+	pods *owner;
+	tracked *next;
+	char *ns, *name, *uid, *container;
+	worker *worker; /* NULL: not alive */
+	bool deleting;
+	bool dirty; /* the store could not be written; tried again */
+};
+
+struct pods {
+	pods_host host;
+	cJSON *env;
+	char *folder, *logs; /* {state}/pods, {state}/logs */
+	tracked *first;
+	uv_timer_t retry;
+	int64_t retry_ms;
+	char *told_jobs[16]; /* whose ignored fields were named lately */
+	size_t told_next;
+	int workers; /* not closed yet, given back ones included */
+	bool timer_open, stopping, ending;
+	void (*closed)(void *ctx);
+	void *closed_ctx;
+};
+
+char *pods__folder(const pods *p, const char *uid);
+/* Start the pod's worker, with so many restarts behind it. Its status says why, if it cannot be. */
+int pods__launch(pods *p, const cJSON *pod, int64_t restarts, error *err);
+/* Watch a worker that is alive. NOT_FOUND if it is not. */
+int pods__watch(pods *p, const cJSON *pod, error *err);
+/* Store what became of a pod, and say it. */
+int pods__set_status(pods *p, const char *ns, const char *name, const char *uid, cJSON *status, error *err);
+int pods__finish(pods *p, const char *ns, const char *name, const char *uid, error *err);
+tracked *pods__find(pods *p, const char *uid);
+
+char *pods__log(const pods *p, const char *ns, const char *name);
+/* Remove the oldest logs of pods that are gone, beyond the limit. */
+void pods__logs_trim(pods *p);
+
+#endif

@@ -1,0 +1,286 @@
+/* One worker as the agent sees it: see worker.h for the contract.
+ *
+ * Order of a start: folder and spec, FIFOs, lock taken, supervisor started with the locked file. If the agent dies before the last step the
+ * lock is free again and there is no status, so the next agent starts the worker; if it dies after it, the lock is held.
+ */
+#include "cloud-agent/cluster/local/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cloud-agent/cluster/local/manifests.h"
+#include "cloud-agent/cluster/local/supervisor/contract.h"
+#include "common/buf.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/mem.h"
+
+struct worker {
+	worker_events events;
+	uv_process_t process; /* the supervisor until it has detached */
+	uv_poll_t wake;
+	int wake_fd;
+	bool has_process, process_closing, has_wake, freed;
+	int open; /* handles whose close callback is to come */
+};
+
+static char *inside(const char *folder, const char *name)
+{
+	return mem_printf("%s/%s", folder, name);
+}
+
+static int open_inside(const char *folder, const char *name, int flags)
+{
+	char *path = inside(folder, name);
+	int fd = open(path, flags | O_CLOEXEC, 0600);
+	free(path);
+	return fd;
+}
+
+/* ---- looking ---- */
+
+bool worker_alive(const char *folder)
+{
+	int fd = open_inside(folder, WORKER_LOCK, O_RDWR);
+	if (fd < 0)
+		return false;
+	bool held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+	close(fd);
+	return held;
+}
+
+static cJSON *read_json(const char *folder, const char *name, size_t max)
+{
+	char *path = inside(folder, name);
+	buf text = {0};
+	cJSON *value = NULL;
+	error err = {0};
+	int code = file_read(path, max, &text, &err);
+	if (code == 0)
+		code = json_parse(buf_text(&text), text.len, max, &value, &err);
+	if (code != 0 && code != ERROR_NOT_FOUND)
+		log_error("local", "what was written about a worker cannot be read", L_STR("file", path), L_STR("error", err.text));
+	if (text.data != NULL)
+		explicit_bzero(text.data, text.cap);
+	buf_fini(&text);
+	free(path);
+	return value;
+}
+
+cJSON *worker_status(const char *folder)
+{
+	return read_json(folder, WORKER_STATUS, WORKER_STATUS_MAX);
+}
+
+cJSON *worker_spec(const char *folder)
+{
+	return read_json(folder, WORKER_SPEC, WORKER_SPEC_MAX);
+}
+
+void worker_end(const char *folder)
+{
+	int fd = open_inside(folder, WORKER_CONTROL, O_WRONLY | O_NONBLOCK);
+	if (fd < 0)
+		return; /* ENXIO: nobody reads, it has ended */
+	char command = CONTROL_END;
+	if (write(fd, &command, 1) < 0)
+		log_error("local", "a worker cannot be told to end", L_STR("folder", folder), L_STR("error", strerror(errno)));
+	close(fd);
+}
+
+/* ---- watching ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+	worker *w = handle->data;
+	if (--w->open > 0 || !w->freed)
+		return;
+	worker_events events = w->events;
+	free(w);
+	events.closed(events.owner);
+}
+
+static void process_close(worker *w)
+{
+	if (!w->has_process || w->process_closing)
+		return;
+	w->process_closing = true;
+	w->open++;
+	uv_close((uv_handle_t *)&w->process, on_closed);
+}
+
+static void wake_close(worker *w)
+{
+	if (!w->has_wake)
+		return;
+	w->has_wake = false;
+	uv_poll_stop(&w->wake);
+	close(w->wake_fd);
+	w->open++;
+	uv_close((uv_handle_t *)&w->wake, on_closed);
+}
+
+static void on_wake(uv_poll_t *poll, int status, int events)
+{
+	worker *w = poll->data;
+	char bytes[256];
+	(void)events;
+	ssize_t n = -1;
+	bool any = false;
+	while (status == 0 && (n = read(w->wake_fd, bytes, sizeof bytes)) > 0)
+		any = true;
+	if (status != 0 || n == 0) {
+		wake_close(w);
+		w->events.gone(w->events.ctx);
+	} else if (any) {
+		w->events.changed(w->events.ctx);
+	}
+}
+
+static int wake_open(worker *w, uv_loop_t *loop, int fd, error *err)
+{
+	w->wake_fd = fd;
+	int code = uv_poll_init(loop, &w->wake, fd);
+	if (code == 0) {
+		w->wake.data = w;
+		w->has_wake = true;
+		code = uv_poll_start(&w->wake, UV_READABLE, on_wake);
+		if (code != 0)
+			wake_close(w);
+	} else {
+		close(fd);
+	}
+	return code == 0 ? 0 : error_set(err, ERROR_IO, "cannot watch a worker: %s", uv_strerror(code));
+}
+
+void worker_free(worker *w)
+{
+	if (w == NULL)
+		return;
+	w->freed = true;
+	process_close(w);
+	wake_close(w);
+	if (w->open == 0) {
+		worker_events events = w->events;
+		free(w);
+		events.closed(events.owner);
+	}
+}
+
+int worker_adopt(uv_loop_t *loop, const char *folder, const worker_events *events, worker **out, error *err)
+{
+	*out = NULL;
+	int fd = open_inside(folder, WORKER_WAKE, O_RDONLY | O_NONBLOCK);
+	/* In this order: the lock is let go before the FIFO, so one whose lock is held is still a writer, and its end will be seen. */
+	if (fd < 0 || !worker_alive(folder)) {
+		if (fd >= 0)
+			close(fd);
+		return error_set(err, ERROR_NOT_FOUND, "the worker in %s has ended", folder);
+	}
+	worker *w = mem_alloc(sizeof *w);
+	w->events = *events;
+	*out = w;
+	return wake_open(w, loop, fd, err);
+}
+
+/* ---- starting ---- */
+
+static int write_spec(const char *folder, const cJSON *spec, error *err)
+{
+	char *path = inside(folder, WORKER_SPEC), *text = json_print(spec);
+	int code = text != NULL ? file_write(path, text, strlen(text), 0600, err) : error_set(err, ERROR_LIMIT, "the pod is nested too deep");
+	if (text != NULL) {
+		explicit_bzero(text, strlen(text));
+		free(text);
+	}
+	free(path);
+	return code;
+}
+
+static int make_fifo(const char *folder, const char *name, error *err)
+{
+	char *path = inside(folder, name);
+	int code = mkfifo(path, 0600) == 0 || errno == EEXIST ? 0 : error_errno(err, errno, "cannot make %s", path);
+	free(path);
+	return code;
+}
+
+static void on_detached(uv_process_t *process, int64_t code, int signal)
+{
+	worker *w = process->data;
+	if (code != 0 || signal != 0)
+		log_error("local", "a supervisor could not start", L_INT("exit", code), L_INT("signal", signal));
+	process_close(w);
+}
+
+static int spawn(worker *w, uv_loop_t *loop, const char *supervisor, const char *folder, const int fds[WORKER_FDS], error *err)
+{
+	char *args[] = {(char[]){"ilmare-worker"}, mem_strdup(folder), NULL};
+	uv_stdio_container_t stdio[WORKER_FDS] = {{.flags = UV_IGNORE}, {.flags = UV_IGNORE}};
+	for (int i = 2; i < WORKER_FDS; i++) {
+		stdio[i].flags = UV_INHERIT_FD;
+		stdio[i].data.fd = fds[i];
+	}
+	uv_process_options_t options = {
+		.exit_cb = on_detached, .file = supervisor, .args = args, .flags = UV_PROCESS_DETACHED, .stdio_count = WORKER_FDS, .stdio = stdio};
+	w->has_process = true;
+	w->process.data = w;
+	int code = uv_spawn(loop, &w->process, &options);
+	free(args[1]);
+	return code == 0 ? 0 : error_set(err, ERROR_IO, "cannot run %s: %s", supervisor, uv_strerror(code));
+}
+
+/* The files that go to the supervisor, and our end of the FIFO. fds[2] is the standard error output, which the supervisor has until it has
+ * detached. */
+static int open_files(const char *folder, int fds[WORKER_FDS], int *wake, error *err)
+{
+	fds[2] = STDERR_FILENO;
+	fds[WORKER_FD_LOCK] = open_inside(folder, WORKER_LOCK, O_RDWR | O_CREAT);
+	fds[WORKER_FD_WAKE] = open_inside(folder, WORKER_WAKE, O_RDWR | O_NONBLOCK);
+	fds[WORKER_FD_CONTROL] = open_inside(folder, WORKER_CONTROL, O_RDWR | O_NONBLOCK);
+	*wake = open_inside(folder, WORKER_WAKE, O_RDONLY | O_NONBLOCK);
+	if (fds[WORKER_FD_LOCK] < 0 || fds[WORKER_FD_WAKE] < 0 || fds[WORKER_FD_CONTROL] < 0 || *wake < 0)
+		return error_errno(err, errno, "cannot open the files of %s", folder);
+	if (flock(fds[WORKER_FD_LOCK], LOCK_EX | LOCK_NB) != 0)
+		return errno == EWOULDBLOCK ? error_set(err, ERROR_EXISTS, "the worker in %s runs already", folder) :
+									  error_errno(err, errno, "cannot lock %s", folder);
+	return 0;
+}
+
+int worker_start(uv_loop_t *loop, const char *supervisor, const char *folder, const cJSON *spec, const worker_events *events, worker **out,
+	error *err)
+{
+	int fds[WORKER_FDS] = {-1, -1, -1, -1, -1, -1}, wake = -1;
+	*out = NULL;
+	int code = file_make_dirs(folder, 0700, err);
+	if (code == 0)
+		code = write_spec(folder, spec, err);
+	if (code == 0)
+		code = make_fifo(folder, WORKER_WAKE, err);
+	if (code == 0)
+		code = make_fifo(folder, WORKER_CONTROL, err);
+	if (code == 0)
+		code = open_files(folder, fds, &wake, err);
+	if (code == 0) {
+		worker *w = mem_alloc(sizeof *w);
+		w->events = *events;
+		*out = w;
+		code = wake_open(w, loop, wake, err);
+		if (code == 0)
+			code = spawn(w, loop, supervisor, folder, fds, err);
+	} else if (wake >= 0) {
+		close(wake);
+	}
+	for (int i = WORKER_FD_LOCK; i < WORKER_FDS; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+	return code;
+}
