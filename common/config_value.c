@@ -15,10 +15,11 @@ typedef struct unit {
 } unit;
 
 static const unit duration_units[] = {
-	{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 60 * 60 * 1000}, {"d", 24 * 60 * 60 * 1000}, {"", 1000}, {NULL, 0}};
+	{"ms", 1}, {"s", 1000}, {"m", INT64_C(60000)}, {"h", INT64_C(3600000)}, {"d", INT64_C(86400000)}, {"", 1000}, {NULL, 0}};
 
-static const unit size_units[] = {{"kB", 1000}, {"MB", 1000 * 1000}, {"GB", 1000 * 1000 * 1000}, {"TB", INT64_C(1000000000000)},
-	{"KiB", 1024}, {"MiB", 1024 * 1024}, {"GiB", 1024 * 1024 * 1024}, {"TiB", INT64_C(1099511627776)}, {"B", 1}, {"", 1}, {NULL, 0}};
+/* KiB is the first of the units of 1024. */
+static const unit size_units[] = {{"kB", 1000}, {"MB", 1000000}, {"GB", 1000000000}, {"TB", INT64_C(1000000000000)}, {"KiB", 1 << 10},
+	{"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", INT64_C(1) << 40}, {"B", 1}, {"", 1}, {NULL, 0}};
 
 static void *field(const config_row *row, void *target)
 {

@@ -29,7 +29,7 @@
 
 enum error_code {
 	ERROR_OK = 0,
-#define X(id, value, name, text) ERROR_##id = value,
+#define X(id, value, name, text) ERROR_##id = (value),
 	ERROR_MAP(X)
 #undef X
 };

@@ -138,7 +138,7 @@ static int read_key(parse *p, yaml_event_t *event, const char **key)
 		code = refuse(p, ERROR_UNSUPPORTED, event->start_mark, "a key must be a plain text");
 	else
 		code = read_scalar(p, event, &node);
-	if (code == 0 && node->plain && strcmp(node->text, "<<") == 0)
+	if (node != NULL && node->plain && strcmp(node->text, "<<") == 0)
 		code = refuse(p, ERROR_UNSUPPORTED, event->start_mark, "merge keys (<<) are not taken: write the values out");
 	yaml_event_delete(event);
 	*key = node != NULL ? node->text : NULL;
