@@ -49,7 +49,8 @@ static bool parse_time_of_day(const char *text, int *minutes)
 
 	if (hour_digits < 1 || hour_digits > 2 || *m != ':' || strspn(m + 1, "0123456789") != 2 || m[3] != '\0' || m[1] > '5')
 		return false;
-	value = atoi(text) * 60 + (m[1] - '0') * 10 + (m[2] - '0');
+	value = (hour_digits == 2 ? (text[0] - '0') * 10 : 0) + (m[-1] - '0');
+	value = value * 60 + (m[1] - '0') * 10 + (m[2] - '0');
 	if (value > MINUTES_OF_DAY)
 		return false;
 	*minutes = value;

@@ -13,7 +13,7 @@
 #define TIME_MIN INT64_C(-62167219200000)
 #define TIME_MAX INT64_C(253402300799999)
 
-enum { DAYS_400_YEARS = 146097, DAYS_TO_1970 = 719468 };
+enum { TIME_LENGTH = 24, DAYS_400_YEARS = 146097, DAYS_TO_1970 = 719468 };
 
 /* Days from 1970-01-01 to the date; the year is at least 0. */
 static int64_t days_from_date(int year, int month, int day)
@@ -45,11 +45,13 @@ void time_format(int64_t unix_ms, char out[32])
 	int64_t t = unix_ms < TIME_MIN ? TIME_MIN : unix_ms > TIME_MAX ? TIME_MAX : unix_ms;
 	int64_t days = t / DAY_MS - (t % DAY_MS < 0 ? 1 : 0);
 	int ms = (int)(t - days * DAY_MS);
+	char text[96]; /* room for any int, so that compilers need not know the ranges */
 	int year, month, day;
 
 	date_from_days(days, &year, &month, &day);
-	(void)snprintf(out, 32, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", year, month, day, ms / 3600000, ms / 60000 % 60, ms / 1000 % 60,
-		ms % 1000);
+	(void)snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", year, month, day, ms / 3600000, ms / 60000 % 60,
+		ms / 1000 % 60, ms % 1000);
+	memcpy(out, text, TIME_LENGTH + 1);
 }
 
 /* Exactly `n` decimal digits; advances. -1 if there are fewer. */

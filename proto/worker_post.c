@@ -5,6 +5,7 @@
  * Metrics and ownerInfo are whatever a script returned; what is too big or too deep to travel on is left out and marked with
  * `"truncated":true`, for the models matter more. Invariant: what was decoded fits into a report and comes back from worker_post_encode.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@ static const char *const kind_words[] = {
 	[POST_TRAIN] = "train", [POST_EVAL] = "eval", [POST_DEPLOY] = "deploy", [POST_INFERENCE] = "inference"};
 static const char *const status_words[] = {
 	[POST_NO_STATUS] = "", [POST_RUNNING] = "running", [POST_COMPLETED] = "completed", [POST_FAILED] = "failed"};
+
+enum { N_KINDS = sizeof(kind_words) / sizeof(kind_words[0]), N_STATUSES = sizeof(status_words) / sizeof(status_words[0]) };
 
 typedef struct posting {
 	reading r;
@@ -122,10 +125,9 @@ static void read_names(posting *p, const cJSON *root, const char *worker, worker
 
 static void read_kind_and_status(posting *p, const cJSON *root, worker_post *post)
 {
-	int kind = find_word(kind_words, sizeof(kind_words) / sizeof(kind_words[0]),
-		read__prose(&p->r, root, "body", "kind", OPTIONAL, WORKER_BODY_MAX));
+	int kind = find_word(kind_words, N_KINDS, read__prose(&p->r, root, "body", "kind", OPTIONAL, WORKER_BODY_MAX));
 	const char *text = read__prose(&p->r, root, "body", "status", OPTIONAL, WORKER_BODY_MAX);
-	int status = find_word(status_words, sizeof(status_words) / sizeof(status_words[0]), text == NULL ? "" : text);
+	int status = find_word(status_words, N_STATUSES, text == NULL ? "" : text);
 
 	if (kind < 0)
 		refuse(p, HTTP_UNPROCESSABLE, "kind", "known are train, eval, deploy, inference");
@@ -231,6 +233,7 @@ char *worker_post_encode(const worker_post *post)
 {
 	cJSON *root = cJSON_CreateObject();
 
+	assert((unsigned)post->kind < N_KINDS && (unsigned)post->status < N_STATUSES);
 	json_put_string(root, "name", post->worker);
 	json_put_string(root, "namespace", post->ns);
 	json_put_string(root, "ownerName", post->job);
