@@ -1,0 +1,261 @@
+/* Writing conditions: what one patch appends, bounded, and what is left of the list.
+ *
+ * Every condition that we write carries the complete `ilmare` member, so the last one alone tells round, failures, cursor, node and deployed
+ * model. Steps that follow from each other without any act of ours in between go into one patch.
+ *
+ * Trimming keeps, whatever the limit: the last condition; the present round's inputs (Train/Ready, Eval/Ready); the last Eval/Completed; and
+ * the Train/Completed of the last trained round, of the round that was evaluated last, and of the deployed one (the base model of a later
+ * round may be any of them). Of the rest the oldest go first.
+ */
+#include "cloud-agent/core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/metric.h"
+
+change change_begin(const job_view *v)
+{
+	return (change){.mem = arena_new(), .m = v->m};
+}
+
+void change_end(change *ch)
+{
+	arena_free(ch->mem);
+	ch->mem = NULL;
+}
+
+void change_add(change *ch, enum stage stage, enum phase phase, const char *reason, const char *message)
+{
+	ch->steps[ch->n++] = (step){.stage = stage, .phase = phase, .reason = reason, .message = message, .m = ch->m};
+}
+
+static cJSON *member_encode(const member *m)
+{
+	cJSON *obj = cJSON_CreateObject();
+	json_put_int(obj, "v", 1);
+	json_put_int(obj, "round", m->round);
+	json_put_int(obj, "failures", m->failures);
+	if (m->has_cursor)
+		json_put(obj, "cursor", cursor_encode(&m->cursor));
+	json_put_string(obj, "node", m->node);
+	json_put_string(obj, "podUID", m->pod_uid);
+	json_put_string(obj, "dataset", m->dataset);
+	if (m->has_deployed) {
+		char hex[DIGEST_HEX_SIZE];
+		cJSON *deployed = cJSON_CreateObject();
+		json_put_int(deployed, "round", m->deployed.round);
+		json_put_string(deployed, "url", m->deployed.url);
+		if (m->deployed.has_sha256) {
+			digest_hex(&m->deployed.sha256, hex);
+			json_put_string(deployed, "sha256", hex);
+		}
+		json_put_string(deployed, "since", m->deployed.since);
+		json_put(obj, "deployed", deployed);
+	}
+	return obj;
+}
+
+/* {"input","range","output","truncated","ilmare"}: what is in `parts` (input and range, or output) is copied. */
+static void put_data(cJSON *condition, const cJSON *input, const cJSON *output, const member *m)
+{
+	cJSON *data = cJSON_CreateObject();
+	const cJSON *part;
+	if (input != NULL) {
+		cJSON_ArrayForEach(part, input) {
+			json_put(data, part->string, cJSON_Duplicate(part, 1));
+		}
+	}
+	if (output != NULL) {
+		cJSON_ArrayForEach(part, output) {
+			json_put(data, part->string, cJSON_Duplicate(part, 1));
+		}
+	}
+	json_put(data, "ilmare", member_encode(m));
+	char *text = json_print(data);
+	cJSON_DeleteItemFromObjectCaseSensitive(condition, "data");
+	json_put_string(condition, "data", text != NULL ? text : "{}");
+	free(text);
+	cJSON_Delete(data);
+}
+
+static cJSON *step_encode(const step *s, const char *time)
+{
+	char text[CONDITION_MESSAGE_MAX + 1];
+	cJSON *condition = cJSON_CreateObject();
+	json_put_string(condition, "type", phase_name(s->phase));
+	json_put_string(condition, "status", "True");
+	json_put_string(condition, "stage", stage_name(s->stage));
+	json_put_string(condition, "lastHeartbeatTime", time);
+	json_put_string(condition, "lastTransitionTime", time);
+	if (s->reason != NULL && s->reason[0] != '\0') {
+		text_copy(text, TEXT_MAX_REASON + 1, s->reason);
+		json_put_string(condition, "reason", text);
+	}
+	if (s->message != NULL && s->message[0] != '\0') {
+		text_copy(text, sizeof text, s->message);
+		json_put_string(condition, "message", text);
+	}
+	put_data(condition, s->input, s->output, &s->m);
+	return condition;
+}
+
+/* ---- trimming ---- */
+
+typedef struct listed {
+	cJSON *condition;
+	bool keep;
+} listed;
+
+static int64_t member_round(arena *mem, const cJSON *condition, int64_t *deployed)
+{
+	const cJSON *obj = json_member(condition_data(mem, condition), "ilmare");
+	int64_t round = 0;
+	json_get_int(obj, "", "round", 1, JSON_MAX_INT, &round, NULL);
+	if (deployed != NULL)
+		json_get_int(json_member(obj, "deployed"), "", "round", 1, JSON_MAX_INT, deployed, NULL);
+	return round;
+}
+
+static void mark(listed *list, size_t n)
+{
+	arena *mem = arena_new();
+	int64_t deployed = 0, evaluated = 0, round;
+	bool last_eval = false, last_train = false, of_evaluated = false, of_deployed = false, train_input = false, eval_input = false;
+	int64_t present = member_round(mem, list[n - 1].condition, &deployed);
+	list[n - 1].keep = true;
+	for (size_t i = n; i-- > 0 && !last_eval;) {
+		if (condition_is(list[i].condition, STAGE_EVAL, PHASE_COMPLETED)) {
+			last_eval = list[i].keep = true;
+			evaluated = member_round(mem, list[i].condition, NULL);
+		}
+	}
+	for (size_t i = n; i-- > 0;) {
+		const cJSON *condition = list[i].condition;
+		bool input = condition_is(condition, STAGE_TRAIN, PHASE_READY);
+		if (input ? !train_input : condition_is(condition, STAGE_EVAL, PHASE_READY) && !eval_input) {
+			if (member_round(mem, condition, NULL) == present)
+				list[i].keep = true;
+			*(input ? &train_input : &eval_input) = true; /* older ones are of earlier rounds */
+		} else if (condition_is(condition, STAGE_TRAIN, PHASE_COMPLETED)) {
+			round = member_round(mem, condition, NULL);
+			bool want_evaluated = last_eval && round == evaluated && !of_evaluated;
+			bool want_deployed = deployed > 0 && round == deployed && !of_deployed;
+			list[i].keep = list[i].keep || !last_train || want_evaluated || want_deployed;
+			last_train = true;
+			of_evaluated = of_evaluated || want_evaluated;
+			of_deployed = of_deployed || want_deployed;
+		}
+	}
+	arena_free(mem);
+}
+
+static size_t condition_size(const cJSON *condition)
+{
+	size_t size = 64;
+	const cJSON *part;
+	cJSON_ArrayForEach(part, condition) {
+		size += strlen(part->string) + 6 + (cJSON_IsString(part) ? strlen(part->valuestring) : 8);
+		for (const char *p = cJSON_IsString(part) ? part->valuestring : ""; *p != '\0'; p++)
+			size += *p == '"' || *p == '\\'; /* data is JSON inside a JSON string */
+	}
+	return size;
+}
+
+void conditions_trim(cJSON *list, const condition_limits *limits)
+{
+	size_t n = (size_t)cJSON_GetArraySize(list), left = n, bytes = 0, i = 0;
+	if (n == 0)
+		return;
+	listed *all = mem_alloc(n * sizeof *all);
+	cJSON *condition;
+	cJSON_ArrayForEach(condition, list) {
+		all[i++].condition = condition;
+		bytes += condition_size(condition);
+	}
+	if (left > (size_t)limits->max || bytes > CONDITIONS_BYTES_MAX || limits->compact) {
+		mark(all, n);
+		for (i = 0; i < n && (left > (size_t)limits->max || bytes > CONDITIONS_BYTES_MAX || limits->compact); i++) {
+			if (all[i].keep)
+				continue;
+			bytes -= condition_size(all[i].condition);
+			left--;
+			cJSON_Delete(cJSON_DetachItemViaPointer(list, all[i].condition));
+		}
+	}
+	free(all);
+}
+
+/* ---- models ---- */
+
+static size_t printed_size(const cJSON *value)
+{
+	char *text = value != NULL ? json_print(value) : NULL;
+	size_t size = text != NULL ? strlen(text) : 0;
+	free(text);
+	return size;
+}
+
+/* The trigger's metric alone, if it is there and small. */
+static cJSON *metric_alone(const cJSON *metrics, const trigger *t, size_t max)
+{
+	metric_expr expr;
+	if (!t->has_condition || metric_parse(t->metric, &expr, NULL) != 0)
+		return NULL;
+	const cJSON *value = json_member(metrics, expr.name);
+	if (value == NULL || printed_size(value) > max)
+		return NULL;
+	cJSON *alone = cJSON_CreateObject();
+	json_put(alone, expr.name, cJSON_Duplicate(value, 1));
+	return alone;
+}
+
+cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t metrics_max, bool *truncated)
+{
+	cJSON *list = cJSON_CreateArray();
+	size_t bytes = 0;
+	for (size_t i = 0; i < n; i++)
+		bytes += printed_size(models[i].metrics);
+	*truncated = bytes > metrics_max;
+	for (size_t i = 0; i < n; i++) {
+		model m = models[i];
+		cJSON *alone = NULL;
+		if (*truncated)
+			m.metrics = alone = metric_alone(m.metrics, t, metrics_max / n);
+		cJSON_AddItemToArray(list, model_encode(&m));
+		cJSON_Delete(alone);
+	}
+	return list;
+}
+
+/* ---- the patch ---- */
+
+/* The last condition with a new member: nothing else of it changes. */
+static void amend_last(cJSON *list, const member *m)
+{
+	arena *mem = arena_new();
+	cJSON *last = cJSON_GetArrayItem(list, cJSON_GetArraySize(list) - 1);
+	const cJSON *data = condition_data(mem, last);
+	cJSON *rest = data != NULL ? cJSON_Duplicate(data, 1) : NULL;
+	cJSON_DeleteItemFromObjectCaseSensitive(rest, "ilmare");
+	put_data(last, rest, NULL, m);
+	cJSON_Delete(rest);
+	arena_free(mem);
+}
+
+cJSON *change_patch(const job_view *v, const change *ch, const condition_limits *limits, int64_t unix_ms)
+{
+	char time[32];
+	cJSON *status = cJSON_CreateObject();
+	cJSON *list = v->conditions != NULL ? cJSON_Duplicate(v->conditions, 1) : cJSON_CreateArray();
+	time_format(unix_ms, time);
+	if (!v->has_start_time)
+		json_put_string(status, "startTime", time);
+	if (ch->amend)
+		amend_last(list, &ch->m);
+	for (size_t i = 0; i < ch->n; i++)
+		cJSON_AddItemToArray(list, step_encode(&ch->steps[i], time));
+	conditions_trim(list, limits);
+	json_put(status, "conditions", list);
+	return status;
+}

@@ -1,0 +1,492 @@
+/* What the files of the cloud agent's core share, and nobody else includes.
+ *
+ * From a fed object to an action:
+ *   objects.c    keeps what the cluster holds (datasets, models, secrets, pods, nodes) and touches the jobs that this concerns
+ *   job_view.c   reads a job object once per resourceVersion: spec, conditions, `ilmare` member of the last one
+ *   facts.c      what a job's decisions rest on besides its object: resolved references, nodes, pods, what is wrong
+ *   decide.c     looks at a touched job: at most one write (a `flight`), and when to look again
+ *     report_judge.c  the table of rule 3          stage_work.c  Train and Eval: pods       stage_deploy.c  Deploy, and the next round
+ *     inference.c     the pod that serves          reap.c        pods that have to go
+ *     reports.c       what arrived, and what it leads to
+ *     conditions.c    a write to the conditions    pod.c         what a pod is made of      select.c, base_model.c  which model for what
+ *   documents.c  what the topics should hold       publisher.c   what they hold, and the queue in between
+ *   fleet.c      nodes: presence, inventory        dataset_status.c  statuses from the edge into Dataset.status
+ *
+ * Ownership: a job's view and facts are valid until it is touched again (then job_facts makes them anew). Flights own all that they point to.
+ */
+#ifndef CLOUD_CORE_CORE_H
+#define CLOUD_CORE_CORE_H
+
+#include "cloud-agent/core/controller.h"
+#include "cloud-agent/core/table.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "proto/document.h"
+#include "proto/worker.h"
+
+enum {
+	NODES_MAX = 16384,
+	REPORTS_MAX = 16,
+	EVENTS_MAX = 64,
+	CONDITION_MESSAGE_MAX = 256,
+	CONDITIONS_BYTES_MAX = 12 * 1024,
+	STATUSES_MAX = 8192
+};
+
+#define LABEL_NAME "incrementallearningjob.sedna.io/name"
+#define LABEL_UID "incrementallearningjob.sedna.io/uid"
+#define LABEL_WORKER "incrementallearningjob.sedna.io/worker-type"
+#define ANNOTATION_JOB "ilmare/job"
+#define ANNOTATION_ROUND "ilmare/round"
+#define ANNOTATION_HOT "ilmare/hot-update"
+#define ANNOTATION_RETRAIN "ilmare/retrain-from"
+#define ANNOTATION_FIRST "ilmare/first-sample"
+#define KIND_JOB "IncrementalLearningJob"
+
+typedef struct job job;
+typedef struct pod pod;
+typedef struct owner owner;
+typedef struct node node;
+typedef struct doc doc;
+typedef struct flight flight;
+
+/* ---- objects.c ---- */
+
+typedef struct dataset {
+	char *ns, *name, *key, *uid, *rv, *url, *node, *credential;
+	char *wrong; /* what is wrong with its spec, or NULL */
+	enum dataset_format format;
+	bool has_samples; /* .status.numberOfSamples */
+	int64_t samples;
+	/* the patch of its status */
+	flight *flight;
+	char *conflict_rv;
+	int64_t retry_at, retry_delay, patched_at, wake;
+	doc *doc;
+} dataset;
+
+typedef struct model_object {
+	arena *mem;
+	const char *uid, *wrong;
+	model m;
+} model_object;
+
+enum pod_phase { POD_PENDING, POD_RUNNING, POD_SUCCEEDED, POD_FAILED, POD_UNKNOWN };
+
+struct pod {
+	char *ns, *name, *key, *uid, *node; /* node: "" while it is not bound */
+	char *message;                      /* of its end: exit code and last words; or why it does not start */
+	const char *trouble;                /* Unschedulable, ImagePull, or NULL */
+	enum worker_kind kind;
+	enum pod_phase phase;
+	bool terminating, hot;
+	int64_t restarts;
+	int64_t live_since;   /* monotonic: since when its stage is over and it still lives; -1 */
+	int64_t remove_again; /* monotonic: asked to go, not before this once more; -1: not asked */
+	flight *flight;       /* its deletion */
+	owner *owner;
+	pod *next; /* of the same owner */
+};
+
+struct owner {
+	char *uid, *ns, *job; /* job: the full name, from the annotation, else the owner reference */
+	pod *pods;
+};
+
+bool pod_live(const pod *p); /* has not ended; Terminating counts as live */
+void objects_fini(controller *c);
+void objects_touch_users(controller *c, enum object_kind kind, const char *ns, const char *name);
+void objects_put(controller *c, enum object_kind kind, const char *key, const char *ns, const char *name, cJSON *object);
+bool pod_owned_by(const cJSON *object, const char *job_uid);
+pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *object);
+void pod_drop(controller *c, const char *key);
+char *object_key(const char *ns, const char *name);                               /* "ns/name" */
+const char *object_text(const cJSON *object, const char *part, const char *name); /* "" if absent */
+
+/* ---- job_view.c ---- */
+
+typedef struct member { /* `ilmare` in a condition's data */
+	int64_t round, failures;
+	bool has_cursor;
+	cursor cursor;
+	const char *node, *pod_uid; /* of the stage's pod (deploy: node that deploys); NULL: not known */
+	const char *dataset;        /* that this round's samples come from; NULL: not taken yet */
+	bool has_deployed;
+	struct {
+		int64_t round;
+		const char *url, *since;
+		bool has_sha256;
+		digest sha256;
+	} deployed;
+} member;
+
+typedef struct results {
+	bool there;
+	int64_t round;
+	model *models;
+	size_t n;
+} results;
+
+typedef struct stage_input {
+	bool there;
+	model *models;
+	size_t n;
+	const char *data_url, *data_index_url, *output_dir; /* NULL: absent */
+	bool has_next;
+	cursor next; /* train: where the samples of the round end */
+} stage_input;
+
+enum retrain_from { RETRAIN_BETTER, RETRAIN_LAST, RETRAIN_DEPLOYED };
+
+typedef struct job_view {
+	arena *mem;
+	bool deleting;
+	const char *created;
+	/* spec; when spec_error is not NULL the rest of this part is not to be used */
+	const char *spec_error;
+	const char *dataset, *initial_model, *eval_model, *deploy_model; /* eval_model: NULL if none */
+	double train_prob;
+	const cJSON *train_template, *eval_template, *deploy_template;
+	trigger train, deploy;
+	bool hot;
+	int64_t poll_s;
+	const char *hem_name;
+	const cJSON *hem_parameters;
+	const char *output_dir, *credential;
+	enum retrain_from retrain;
+	bool first_sample_end;
+	/* status */
+	const cJSON *conditions;
+	bool has_start_time, started; /* started: the last condition is one of ours */
+	int64_t first_round;          /* not started: the round to begin with */
+	position pos;
+	const char *since, *reason, *message;
+	int64_t since_unix;
+	member m;
+	stage_input train_input, eval_input; /* of the present round */
+	const char *round_dir;               /* output folder that the present round's samples were written to; NULL: not written yet */
+	results trained;                     /* the last Train/Completed */
+	results evaluated;                   /* the last Eval/Completed */
+	results trained_evaluated;           /* Train/Completed of the round that was evaluated last */
+	results trained_deployed;            /* Train/Completed of the round that is deployed */
+} job_view;
+
+job_view *job_view_new(const cJSON *object); /* points into object */
+void job_view_free(job_view *v);
+/* A condition's data: tree in mem, or NULL. */
+const cJSON *condition_data(arena *mem, const cJSON *condition);
+bool condition_is(const cJSON *condition, enum stage stage, enum phase phase);
+/* job_spec.c: the part of the view that comes from the spec. */
+void job_spec_read(job_view *v, const cJSON *object);
+
+/* ---- conditions.c ---- */
+
+typedef struct step {
+	enum stage stage;
+	enum phase phase;
+	const char *reason, *message; /* NULL: none */
+	const cJSON *input, *output;  /* for `data`; NULL: none. Not owned */
+	member m;
+} step;
+
+typedef struct change { /* what one patch appends, or, with `amend`, the new member of the last condition */
+	arena *mem;
+	member m; /* as the next step takes it */
+	step steps[4];
+	size_t n;
+	bool amend;
+} change;
+
+change change_begin(const job_view *v); /* m as it is now */
+void change_end(change *ch);
+void change_add(change *ch, enum stage stage, enum phase phase, const char *reason, const char *message);
+typedef struct condition_limits {
+	int max;
+	size_t metrics_max;
+	bool compact; /* the object was too large: keep what is needed alone */
+} condition_limits;
+/* The merge patch of .status, to be freed. */
+cJSON *change_patch(const job_view *v, const change *ch, const condition_limits *limits, int64_t unix_ms);
+/* Drop from a list what is over the limits, never what later stages read. */
+void conditions_trim(cJSON *list, const condition_limits *limits);
+/* Models with their metrics bounded; *truncated says whether something was left out. */
+cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t metrics_max, bool *truncated);
+
+/* ---- select.c, base_model.c ---- */
+
+enum model_use { USE_SERVE, USE_TRAIN };
+const model *model_select(const model *list, size_t n, const model *target, enum model_use use); /* NULL: there is none */
+/* What training starts from. */
+const model *base_model(const job_view *v, const model *initial);
+
+/* ---- facts.c ---- */
+
+typedef struct role_node {
+	const char *node;
+	unsigned roles;
+} role_node;
+
+typedef struct facts {
+	const dataset *dataset;
+	const model *initial, *eval, *deploy;                 /* eval: NULL if the spec has none */
+	const char *dataset_node, *worker_node, *deploy_node; /* NULL: not known. worker: the pod of the present stage */
+	pod *worker;                                          /* of the present stage, as it was created; NULL: there is none */
+	bool worker_ended;                                    /* and it never comes back */
+	pod *inference;                                       /* that serves, or shall; NULL: none */
+	const char *output_dir;
+	enum dataset_format format;
+	const char *problem; /* reason, NULL: none */
+	bool blocked;        /* by it: no new round, no pod, and what is published stays as it is */
+	role_node roles[4];
+	size_t n_roles;
+} facts;
+
+enum pod_place { PLACE_PRESENT, PLACE_RECENT, PLACE_OTHER };
+/* Where a train or eval pod belongs: to the present stage, to one that is kept for a while, or nowhere. */
+enum pod_place pod_place(const job *j, const pod *p);
+const facts *job_facts(controller *c, job *j);
+/* The node that a template pins its pods to; NULL: none. */
+const char *template_node(const controller *c, const cJSON *template, const dataset *d);
+bool url_local(const char *url);
+/* Both jobs would write to one folder. */
+bool folder_shared(const controller *c, const job *a, const job *b);
+
+/* ---- job.c ---- */
+
+typedef struct made_pod { /* created by this process: never again, even if it vanished before the patch */
+	int64_t round;        /* 0: none */
+	char *uid, *node;
+} made_pod;
+
+struct job {
+	char *ns, *name, *key, *uid, *rv;
+	cJSON *object;
+	job_view *view;
+	facts facts;
+	char problem_text[CONDITION_MESSAGE_MAX + 1];
+	bool stale; /* facts are to be made anew */
+	bool dirty;
+	job *dirty_next;
+	flight *flight;
+	char *answered_rv; /* of an answer to our own write, until the watch has caught up with it */
+	char *conflict_rv; /* a write was refused at this one: wait for another */
+	int64_t retry_at, retry_delay;
+	bool compact;
+	report *reports[REPORTS_MAX]; /* in the order of arrival */
+	size_t n_reports;
+	made_pod made[2];     /* train, eval */
+	doc *state, *docs[4]; /* what is published for it: state, desired documents */
+	size_t n_docs;
+	position seen; /* position whose first sight was at seen_at */
+	int64_t seen_at, seen_unix;
+	char *kill_uid, *kill_message; /* a pod that was deleted for a reason */
+	const char *kill_reason;
+	int64_t inference_retry_at, inference_delay;
+	int64_t answered_at; /* last answer to a report that did not match; -1 */
+	int64_t wake;
+	char *event_seen;                                                                 /* the last warning, said once */
+	char state_reason[TEXT_MAX_REASON + 1], state_message[CONDITION_MESSAGE_MAX + 1]; /* why it waits, beside the condition's own */
+};
+
+void job_touch(controller *c, job *j);
+job *job_of_uid(const controller *c, const char *uid);
+void job_put(controller *c, const char *key, const char *ns, const char *name, cJSON *object, bool answer);
+void job_drop(controller *c, job *j);
+void jobs_fini(controller *c);
+void jobs_touch_all(controller *c);
+void job_wake_at(controller *c, job *j, int64_t mono_ms);
+/* A reason that the state topic shows, and a warning event once. */
+void job_warn(controller *c, job *j, const char *reason, const char *message);
+
+/* ---- flights.c ---- */
+
+struct flight {
+	flight *next;
+	uint64_t id;
+	bool sent;
+	enum cloud_action_kind kind;
+	job *job; /* NULL: gone, or not a job's */
+	dataset *dataset;
+	enum object_kind object;
+	char *ns, *name, *uid, *rv;
+	cJSON *body;
+	report *report; /* that this patch applies; owned by the job */
+	char *settles;  /* its node */
+	bool warning;   /* event to say when it is done; reason NULL: none */
+	char *reason, *message;
+	bool compact;
+	enum worker_kind worker; /* create */
+	int64_t round;
+	bool vanished;                                    /* create: the pod was seen to go before the answer came */
+	int rounds_completed, rounds_failed, deployments; /* to count when it is done */
+};
+
+flight *flight_patch(controller *c, job *j, const change *ch);
+flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *pod);
+flight *flight_delete(controller *c, job *j, pod *p);
+flight *flight_patch_dataset(controller *c, dataset *d, cJSON *status);
+void flight_cancel(controller *c, flight *f); /* not sent yet */
+void flight_free(controller *c, flight *f);
+bool flight_next(controller *c, cloud_action *out);
+void flights_fini(controller *c);
+int64_t retry_delay(controller *c, int64_t *delay, int64_t retry_after_ms); /* doubles *delay; what to wait now, with jitter */
+
+/* ---- decide.c and its stages ---- */
+
+void job_look(controller *c, job *j);
+/* Each plans at most one flight (then true), or notes when to look again. */
+bool stage_work(controller *c, job *j);
+bool stage_deploy(controller *c, job *j);
+bool stage_over(controller *c, job *j);
+bool inference_ensure(controller *c, job *j);
+bool pods_reap(controller *c, job *j);
+bool orphans_reap(controller *c);
+/* It may be asked to go now; else the job (NULL: the orphans) is looked at when it may be asked again. */
+bool pod_removable(controller *c, job *j, const pod *p);
+void pod_kill(controller *c, job *j, pod *p, const char *reason, const char *message);
+/* Append the next round's Train/Waiting if nothing speaks against it; false: not yet. */
+bool next_round_add(controller *c, job *j, change *ch);
+void change_end_round(change *ch, enum stage stage, enum phase phase, const char *reason, const char *message);
+/* Creation of a pod of this job is allowed now; else a reason was set. */
+bool pod_allowed(controller *c, job *j, bool worker);
+/* When a limit that began at the first sight of the present position is over. */
+int64_t position_deadline(const job *j, int64_t limit_ms);
+void job_wait(job *j, const char *reason, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+enum verdict { VERDICT_ACCEPT, VERDICT_IGNORE };
+typedef struct judge_nodes {
+	const char *dataset, *worker, *deploy; /* NULL: not known */
+} judge_nodes;
+/* Rule 3. *to: the phase that it leads to. *why: for the log and tests. */
+enum verdict report_judge(const job_view *v, bool hot, const judge_nodes *nodes, const report *r, enum phase *to, const char **why);
+/* reports.c */
+int report_take(controller *c, const topic *t, const void *payload, size_t len, error *err);
+bool reports_apply(controller *c, job *j); /* the first that is accepted; the others are dropped or wait */
+bool serves_hot(const facts *f, const job_view *v);
+
+/* ---- pod.c ---- */
+
+cJSON *pod_build(const controller *c, const job *j, enum worker_kind kind, int64_t round, const char *name);
+/* A url as the worker sees it; to be freed. */
+char *pod_place_url(const controller *c, const char *url);
+
+/* ---- publisher.c ---- */
+
+enum doc_want { WANT_NOTHING, WANT_PUBLISH, WANT_CLEAR };
+
+struct doc { /* one retained topic of ours */
+	enum topic_kind kind;
+	char *topic, *ns, *name; /* of the job or dataset; "" for an inventory */
+	node *node;              /* NULL for a state */
+	char *uid, *seen_uid;    /* of what we want there; of a document that is there and not ours */
+	enum doc_want want;
+	bool queued;
+	bool foreign;     /* the broker holds something that is not ours: to be judged */
+	doc *prev, *next; /* queue */
+	doc *node_next;   /* others of this node, inventory left out */
+	bool has_print;
+	digest print, wanted; /* of what was published last and of what should be, without stamp and time */
+	stamp last;           /* of what was published last; {0,0}: nothing, or it was cleared */
+	stamp cleared;        /* nothing of ours that is newer can still come back */
+	int echoes;           /* clears of ours that the broker has not shown yet */
+};
+
+doc *doc_get(controller *c, enum topic_kind kind, const char *ns, const char *name, const char *node_name);
+/* This is what it should hold (canonical text, taken; NULL for an inventory); goes out if it is new. */
+void doc_set(controller *c, doc *d, const char *uid, char *canonical);
+void doc_requeue(controller *c, doc *d); /* to the end, also if it is in the queue already */
+void doc_clear(controller *c, doc *d);   /* and, for a node's document, the node's inventory after it */
+void docs_queue_all(controller *c);
+void docs_queue_node(controller *c, node *n);
+void docs_judge_foreign(controller *c);
+void docs_new_link(controller *c); /* what was cleared is forgotten: a topic that comes up again is not ours */
+void docs_fini(controller *c);
+bool publisher_next(controller *c, cloud_action *out);
+void publisher_seen(controller *c, const topic *t, const void *payload, size_t len, bool retained);
+
+/* ---- documents.c ---- */
+
+/* Texts to be freed; NULL: cannot be made now. s NULL: the canonical text, without stamp and time, by which contents are compared. */
+char *document_desired(controller *c, job *j, const char *node_name, const stamp *s);
+char *document_state(controller *c, job *j, const stamp *s);
+char *document_inventory(controller *c, const node *n, const stamp *s);
+char *document_dataset(controller *c, const dataset *d, const char *node_name, const stamp *s);
+char *document_presence(const controller *c, bool online, bool will);
+/* Bring the wishes of all topics of a job, or a dataset, up to date. */
+void job_publish(controller *c, job *j);
+void job_unpublish(controller *c, job *j);
+void dataset_publish(controller *c, dataset *d);
+void dataset_unpublish(controller *c, dataset *d);
+/* Publish this node's document of the job (or, if it has none, its inventory) whatever was published before. */
+void job_answer(controller *c, job *j, const char *node_name);
+
+/* ---- fleet.c ---- */
+
+struct node {
+	char *name;
+	bool present; /* a presence is retained for it */
+	bool online;
+	char *session;
+	int64_t offline_at; /* monotonic, first sight; -1 */
+	bool listed, ready; /* a Node object is there */
+	doc *inventory;
+	doc *docs; /* linked by node_next */
+	int64_t answered_at;
+};
+
+node *node_get(controller *c, const char *name, bool make);
+void node_listed(controller *c, const char *name, const cJSON *object);
+int fleet_presence(controller *c, const topic *t, const void *payload, size_t len, bool retained, error *err);
+void fleet_inventory(controller *c, node *n, bool force); /* wish of its inventory anew; force: a new stamp even if equal */
+void fleet_fini(controller *c);
+bool node_reachable(const controller *c, const char *name);
+bool node_gone(const controller *c, const char *name); /* the cluster lists its nodes, and not this one */
+
+/* ---- dataset_status.c ---- */
+
+typedef struct edge_status {
+	char *node, *uid, *changed;
+	int64_t samples;
+} edge_status;
+int dataset_status_take(controller *c, const topic *t, const void *payload, size_t len, error *err);
+void dataset_touch(controller *c, dataset *d);
+void dataset_status_look(controller *c, dataset *d);
+const edge_status *dataset_status_of(const controller *c, const dataset *d); /* NULL: none from its own node */
+void dataset_statuses_fini(controller *c);
+
+/* ---- controller.c ---- */
+
+typedef struct queued_event {
+	char *ns, *job, *uid, *reason, *message;
+	bool warning;
+} queued_event;
+
+struct controller {
+	cloud_config cfg;
+	uint64_t random;
+	moment now;
+	bool synced, leading, link;
+	int64_t fence, epoch, gen, seen_epoch;
+	bool birth_due, foreign_due, orphans_due;
+	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */
+	uint64_t raise_id;                /* 0: none under way */
+	int64_t raise_at, raise_delay;
+	uint64_t last_id;
+	table jobs, uids, datasets, models, secrets, pods, owners, nodes, docs, statuses;
+	job *dirty_head, *dirty_tail;
+	flight *flights, *flights_tail;
+	doc *queue_head, *queue_tail;
+	queued_event events[EVENTS_MAX], event_out;
+	size_t n_events;
+	char *out_topic, *out_payload;
+	cloud_counters count;
+};
+
+void event_add(controller *c, const job *j, bool warning, const char *reason, const char *message);
+stamp stamp_new(controller *c);
+double random_unit(controller *c); /* [0, 1) */
+int64_t jitter(controller *c, int64_t ms, double share);
+bool may_write(const controller *c);                      /* leading, within the fence, all kinds listed */
+void text_copy(char *out, size_t size, const char *text); /* cut at a character's border */
+
+#endif

@@ -1,0 +1,118 @@
+/* What the edge agents tell about datasets, brought into Dataset.status: from the dataset's own node and about its own uid alone, at most once
+ * in an interval, and only what changed. Messages may come before the dataset does; the newest of each node is kept.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud-agent/core/core.h"
+
+static char *status_key(const char *ns, const char *name, const char *node_name)
+{
+	return mem_printf("%s/%s/%s", ns, name, node_name);
+}
+
+static void status_free(edge_status *s)
+{
+	if (s == NULL)
+		return;
+	free(s->node);
+	free(s->uid);
+	free(s->changed);
+	free(s);
+}
+
+void dataset_statuses_fini(controller *c)
+{
+	for (size_t i = 0; i < c->statuses.n; i++)
+		status_free(c->statuses.entries[i].value);
+	table_fini(&c->statuses);
+}
+
+const edge_status *dataset_status_of(const controller *c, const dataset *d)
+{
+	char *key = status_key(d->ns, d->name, d->node);
+	const edge_status *s = table_get(&c->statuses, key);
+	free(key);
+	return s != NULL && strcmp(s->uid, d->uid) == 0 ? s : NULL;
+}
+
+void dataset_touch(controller *c, dataset *d)
+{
+	d->wake = c->now.mono_ms;
+	if (d->wake < c->due)
+		c->due = d->wake;
+}
+
+static void touch(controller *c, const topic *t)
+{
+	char *key = object_key(t->ns, t->name);
+	dataset *d = table_get(&c->datasets, key);
+	free(key);
+	if (d == NULL)
+		return;
+	dataset_touch(c, d);
+	objects_touch_users(c, OBJECT_DATASET, t->ns, t->name);
+}
+
+int dataset_status_take(controller *c, const topic *t, const void *payload, size_t len, error *err)
+{
+	dataset_status *said = NULL;
+	char *key = status_key(t->ns, t->name, t->node);
+	int code = len > 0 ? dataset_status_decode(payload, len, &said, err) : 0;
+	if (code == 0 && said != NULL &&
+		(strcmp(said->node, t->node) != 0 || strcmp(said->dataset.ns, t->ns) != 0 || strcmp(said->dataset.name, t->name) != 0))
+		code = error_set(err, ERROR_INVALID, "status: what it says it is of is not what its topic says");
+	if (code == 0 && c->statuses.n >= STATUSES_MAX && table_get(&c->statuses, key) == NULL)
+		code = error_set(err, ERROR_LIMIT, "status: more than %d datasets", STATUSES_MAX);
+	if (code == 0) {
+		status_free(table_remove(&c->statuses, key));
+		if (said != NULL) {
+			edge_status *s = mem_alloc(sizeof *s);
+			s->node = mem_strdup(said->node);
+			s->uid = mem_strdup(said->dataset.uid);
+			s->changed = mem_strdup(said->changed);
+			s->samples = said->samples;
+			table_put(&c->statuses, key, s);
+		}
+		touch(c, t);
+	}
+	dataset_status_free(said);
+	free(key);
+	return code;
+}
+
+static void wait_until(controller *c, dataset *d, int64_t mono_ms)
+{
+	d->wake = mono_ms;
+	if (mono_ms < c->due)
+		c->due = mono_ms;
+}
+
+void dataset_status_look(controller *c, dataset *d)
+{
+	int64_t now = c->now.mono_ms;
+	const edge_status *s = dataset_status_of(c, d);
+	d->wake = MOMENT_NEVER;
+	if (d->flight != NULL && !d->flight->sent)
+		flight_cancel(c, d->flight);
+	if (d->flight != NULL || s == NULL || (d->has_samples && d->samples == s->samples))
+		return;
+	if (d->conflict_rv != NULL && strcmp(d->conflict_rv, d->rv) != 0) {
+		free(d->conflict_rv);
+		d->conflict_rv = NULL;
+		d->retry_at = 0;
+	}
+	int64_t next = d->patched_at >= 0 ? d->patched_at + c->cfg.status_interval_ms : 0;
+	if (d->retry_at > next)
+		next = d->retry_at;
+	if (next > now) {
+		wait_until(c, d, next);
+		return;
+	}
+	char time[32];
+	time_format(c->now.unix_ms, time);
+	cJSON *status = cJSON_CreateObject();
+	json_put_int(status, "numberOfSamples", s->samples);
+	json_put_string(status, "updateTime", s->changed != NULL ? s->changed : time);
+	flight_patch_dataset(c, d, status);
+}

@@ -1,0 +1,173 @@
+/* Nodes: who is there, and what each should have.
+ *
+ * A node is known by its presence, by a document for it, or by a Node object. Each whose presence is seen or that something names has an
+ * inventory, empty or not (rule 14); it is cleared when neither is so any more and the cluster does not list the node. Each birth is answered
+ * with an inventory that names its session, and then with all that the node should have (rules 15, 17).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud-agent/core/core.h"
+
+node *node_get(controller *c, const char *name, bool make)
+{
+	node *n = table_get(&c->nodes, name);
+	if (n != NULL || !make)
+		return n;
+	n = mem_alloc(sizeof *n);
+	n->name = mem_strdup(name);
+	n->offline_at = n->answered_at = -1;
+	table_put(&c->nodes, name, n);
+	return n;
+}
+
+void fleet_fini(controller *c)
+{
+	for (size_t i = 0; i < c->nodes.n; i++) {
+		node *n = c->nodes.entries[i].value;
+		free(n->name);
+		free(n->session);
+		free(n);
+	}
+	table_fini(&c->nodes);
+}
+
+static bool named(const node *n)
+{
+	for (const doc *d = n->docs; d != NULL; d = d->node_next) {
+		if (d->want == WANT_PUBLISH)
+			return true;
+	}
+	return false;
+}
+
+void fleet_inventory(controller *c, node *n, bool force)
+{
+	bool held = n->inventory != NULL && n->inventory->want == WANT_PUBLISH;
+	if (n->present || named(n) || (n->listed && held)) {
+		doc *d = n->inventory != NULL ? n->inventory : doc_get(c, TOPIC_INVENTORY, NULL, NULL, n->name);
+		bool begins = d->want != WANT_PUBLISH;
+		d->want = WANT_PUBLISH;
+		if (force || begins)
+			doc_requeue(c, d);
+	} else if (held) {
+		doc_clear(c, n->inventory);
+	}
+}
+
+/* Jobs whose visible reason, or whose limits, depend on this node. */
+static void touch_jobs(controller *c, const char *name)
+{
+	for (size_t i = 0; i < c->jobs.n; i++) {
+		job *j = c->jobs.entries[i].value;
+		const facts *f = &j->facts;
+		for (size_t k = 0; k < f->n_roles && !j->stale; k++) {
+			if (strcmp(f->roles[k].node, name) == 0)
+				job_touch(c, j);
+		}
+	}
+}
+
+void node_listed(controller *c, const char *name, const cJSON *object)
+{
+	const cJSON *condition;
+	node *n = node_get(c, name, object != NULL && name_valid_node(name));
+	if (n == NULL)
+		return;
+	bool was_listed = n->listed, was_ready = n->ready;
+	n->listed = object != NULL;
+	n->ready = false;
+	cJSON_ArrayForEach(condition, json_member(json_member(object, "status"), "conditions")) {
+		if (strcmp(object_text(condition, NULL, "type"), "Ready") == 0)
+			n->ready = strcmp(object_text(condition, NULL, "status"), "True") == 0;
+	}
+	if (was_listed == n->listed && was_ready == n->ready)
+		return;
+	fleet_inventory(c, n, false);
+	touch_jobs(c, name);
+}
+
+bool node_reachable(const controller *c, const char *name)
+{
+	const node *n = table_get(&c->nodes, name);
+	return !c->cfg.nodes_listed || (n != NULL && n->listed && n->ready);
+}
+
+bool node_gone(const controller *c, const char *name)
+{
+	const node *n = table_get(&c->nodes, name);
+	return c->cfg.nodes_listed && (n == NULL || !n->listed);
+}
+
+/* ---- presence ---- */
+
+static void seen_cloud(controller *c, const presence *p)
+{
+	if (p != NULL && p->epoch > c->seen_epoch)
+		c->seen_epoch = p->epoch;
+	if (p == NULL || p->session == NULL || strcmp(p->session, c->cfg.session) != 0)
+		c->birth_due = true; /* another one's, or nothing: while this one leads, its own belongs there */
+}
+
+static void presence_cleared(controller *c, const char *name)
+{
+	node *n = node_get(c, name, false);
+	if (n == NULL || !n->present)
+		return;
+	n->present = n->online = false;
+	free(n->session);
+	n->session = NULL;
+	if (n->offline_at < 0)
+		n->offline_at = c->now.mono_ms;
+	fleet_inventory(c, n, false);
+	touch_jobs(c, name);
+}
+
+static void presence_seen(controller *c, node *n, const presence *p, bool retained)
+{
+	bool new_session = n->session == NULL || p->session == NULL || strcmp(n->session, p->session) != 0;
+	bool changed = !n->present || n->online != p->online;
+	n->present = true;
+	n->online = p->online;
+	if (p->online)
+		n->offline_at = -1;
+	else if (n->offline_at < 0)
+		n->offline_at = c->now.mono_ms;
+	if (p->online && new_session) {
+		free(n->session);
+		n->session = mem_strdup(p->session);
+	}
+	/* A retained birth that was answered already tells nothing new. */
+	if (p->online && (new_session || !retained))
+		docs_queue_node(c, n);
+	else
+		fleet_inventory(c, n, false);
+	if (changed)
+		touch_jobs(c, n->name);
+}
+
+int fleet_presence(controller *c, const topic *t, const void *payload, size_t len, bool retained, error *err)
+{
+	bool cloud = strcmp(t->node, PRESENCE_CLOUD) == 0;
+	presence *p = NULL;
+	if (len == 0) {
+		if (cloud)
+			seen_cloud(c, NULL);
+		else
+			presence_cleared(c, t->node);
+		return 0;
+	}
+	int code = presence_decode(payload, len, &p, err);
+	if (code != 0)
+		return code;
+	if (strcmp(p->node, t->node) != 0)
+		code = error_set(err, ERROR_INVALID, "presence: node %.80s was published under the topic of node %.80s", p->node, t->node);
+	else if (cloud)
+		seen_cloud(c, p);
+	else if (c->nodes.n >= NODES_MAX && node_get(c, t->node, false) == NULL)
+		code = error_set(err, ERROR_LIMIT, "presence: more than %d nodes", NODES_MAX);
+	else
+		presence_seen(c, node_get(c, t->node, true), p, retained);
+	presence_free(p);
+	return code;
+}

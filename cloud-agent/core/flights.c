@@ -1,0 +1,389 @@
+/* Writes to the cluster on their way: planned, handed out once, answered once.
+ *
+ * A flight owns all that its action points to. One that was not handed out yet is taken back when its job is touched; one that was stays until
+ * its answer comes, also if its job goes meanwhile: what a create answers is then an orphan like any other.
+ *
+ * An answer to a patch is the object as it is: the position that it shows was read back. CONFLICT: the job waits for an object with another
+ * resourceVersion. EXISTS is success for a pod of this uid, and a reason otherwise. All else is tried again, later and later.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud-agent/core/core.h"
+
+static flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind object, const char *ns, const char *name)
+{
+	flight *f = mem_alloc(sizeof *f);
+	f->id = ++c->last_id;
+	f->kind = kind;
+	f->object = object;
+	f->ns = mem_strdup(ns);
+	f->name = mem_strdup(name);
+	if (c->flights_tail != NULL)
+		c->flights_tail->next = f;
+	else
+		c->flights = f;
+	c->flights_tail = f;
+	return f;
+}
+
+void flight_free(controller *c, flight *f)
+{
+	flight *before = NULL;
+	for (flight *i = c->flights; i != f; i = i->next)
+		before = i;
+	*(before != NULL ? &before->next : &c->flights) = f->next;
+	if (c->flights_tail == f)
+		c->flights_tail = before;
+	free(f->ns);
+	free(f->name);
+	free(f->uid);
+	free(f->rv);
+	free(f->settles);
+	free(f->reason);
+	free(f->message);
+	cJSON_Delete(f->body);
+	free(f);
+}
+
+static pod *flight_pod(const controller *c, const flight *f)
+{
+	char *key = object_key(f->ns, f->name);
+	pod *p = table_get(&c->pods, key);
+	free(key);
+	return p != NULL && p->flight == f ? p : NULL;
+}
+
+static void detach(controller *c, flight *f)
+{
+	pod *p = f->kind == CLOUD_DELETE_POD ? flight_pod(c, f) : NULL;
+	if (p != NULL)
+		p->flight = NULL;
+	if (f->job != NULL)
+		f->job->flight = NULL;
+	if (f->dataset != NULL)
+		f->dataset->flight = NULL;
+}
+
+void flight_cancel(controller *c, flight *f)
+{
+	detach(c, f);
+	flight_free(c, f);
+}
+
+void flights_fini(controller *c)
+{
+	while (c->flights != NULL)
+		flight_free(c, c->flights);
+}
+
+flight *flight_patch(controller *c, job *j, const change *ch)
+{
+	condition_limits limits = {.max = c->cfg.conditions_max, .metrics_max = c->cfg.metrics_max, .compact = j->compact};
+	flight *f = flight_new(c, CLOUD_PATCH_STATUS, OBJECT_JOB, j->ns, j->name);
+	f->uid = mem_strdup(j->uid);
+	f->rv = mem_strdup(j->rv);
+	f->body = change_patch(j->view, ch, &limits, c->now.unix_ms);
+	f->compact = j->compact;
+	for (size_t i = 0; i < ch->n; i++) {
+		const step *s = &ch->steps[i];
+		if (s->phase == PHASE_FAILED)
+			f->rounds_failed++;
+		if (s->stage == STAGE_DEPLOY && s->phase == PHASE_COMPLETED)
+			f->rounds_completed++;
+		/* What a user looks for: the end of a stage, before the beginning of the next one. */
+		if (f->reason == NULL || phase_ended(s->phase)) {
+			free(f->reason);
+			free(f->message);
+			f->reason = mem_printf("%s%s", stage_name(s->stage), phase_name(s->phase));
+			f->message = mem_printf("round %lld%s%s%s%s", (long long)s->m.round, s->reason != NULL ? ", " : "",
+				s->reason != NULL ? s->reason : "", s->message != NULL ? ": " : "", s->message != NULL ? s->message : "");
+			f->warning = s->phase == PHASE_FAILED;
+		}
+	}
+	f->job = j;
+	j->flight = f;
+	return f;
+}
+
+flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *body)
+{
+	flight *f = flight_new(c, CLOUD_CREATE_POD, OBJECT_POD, j->ns, name);
+	f->uid = mem_strdup(j->uid);
+	f->body = body;
+	f->worker = kind;
+	f->round = round;
+	f->job = j;
+	j->flight = f;
+	return f;
+}
+
+/* j NULL: an orphan. */
+flight *flight_delete(controller *c, job *j, pod *p)
+{
+	flight *f = flight_new(c, CLOUD_DELETE_POD, OBJECT_POD, p->ns, p->name);
+	f->uid = mem_strdup(p->uid);
+	f->job = j;
+	if (j != NULL)
+		j->flight = f;
+	p->flight = f;
+	return f;
+}
+
+flight *flight_patch_dataset(controller *c, dataset *d, cJSON *status)
+{
+	flight *f = flight_new(c, CLOUD_PATCH_STATUS, OBJECT_DATASET, d->ns, d->name);
+	f->uid = mem_strdup(d->uid);
+	f->rv = mem_strdup(d->rv);
+	f->body = status;
+	f->dataset = d;
+	d->flight = f;
+	return f;
+}
+
+bool flight_next(controller *c, cloud_action *out)
+{
+	flight *f = c->flights;
+	while (f != NULL && f->sent)
+		f = f->next;
+	if (f == NULL)
+		return false;
+	f->sent = true;
+	*out = (cloud_action){.kind = f->kind, .id = f->id};
+	if (f->kind == CLOUD_PATCH_STATUS) {
+		c->count.patches++;
+		out->patch.kind = f->object;
+		out->patch.ns = f->ns;
+		out->patch.name = f->name;
+		out->patch.uid = f->uid;
+		out->patch.resource_version = f->rv;
+		out->patch.status = f->body;
+	} else if (f->kind == CLOUD_CREATE_POD) {
+		out->create.ns = f->ns;
+		out->create.name = f->name;
+		out->create.pod = f->body;
+		out->create.job_uid = f->uid;
+	} else {
+		out->remove.ns = f->ns;
+		out->remove.name = f->name;
+		out->remove.uid = f->uid;
+	}
+	return true;
+}
+
+int64_t retry_delay(controller *c, int64_t *delay, int64_t retry_after_ms)
+{
+	*delay = *delay == 0 ? c->cfg.retry_min_ms : *delay * 2;
+	if (*delay > c->cfg.retry_max_ms)
+		*delay = c->cfg.retry_max_ms;
+	int64_t wait = jitter(c, *delay, 0.2);
+	return wait > retry_after_ms ? wait : retry_after_ms;
+}
+
+/* ---- answers ---- */
+
+static void job_failed(controller *c, job *j, int code, const char *what, const char *text, int64_t retry_after_ms)
+{
+	char message[CONDITION_MESSAGE_MAX + 1];
+	char *whole = mem_printf("%s: %s", what, text != NULL && text[0] != '\0' ? text : error_describe(code));
+	text_copy(message, sizeof message, whole);
+	free(whole);
+	c->count.cluster_failures++;
+	j->retry_at = c->now.mono_ms + retry_delay(c, &j->retry_delay, retry_after_ms);
+	job_touch(c, j);
+	job_warn(c, j, code == ERROR_DENIED ? "ClusterDenied" : "ClusterFailure", message);
+}
+
+static void report_remove(job *j, const report *r)
+{
+	for (size_t i = 0; i < j->n_reports; i++) {
+		if (j->reports[i] != r)
+			continue;
+		report_free(j->reports[i]);
+		j->n_reports--;
+		memmove(&j->reports[i], &j->reports[i + 1], (j->n_reports - i) * sizeof j->reports[0]);
+		return;
+	}
+}
+
+static void patch_applied(controller *c, flight *f, cJSON *object)
+{
+	job *j = f->job;
+	j->retry_at = j->retry_delay = 0;
+	report_remove(j, f->report);
+	c->count.reports_accepted += f->settles != NULL;
+	c->count.rounds_completed += f->rounds_completed;
+	c->count.rounds_failed += f->rounds_failed;
+	c->count.deployments += f->deployments;
+	if (f->reason != NULL)
+		event_add(c, j, f->warning, f->reason, f->message);
+	if (object != NULL)
+		job_put(c, j->key, j->ns, j->name, object, true);
+	if (f->settles != NULL)
+		job_answer(c, j, f->settles);
+}
+
+static void conflict_met(controller *c, job *j, const char *rv, cJSON *object)
+{
+	c->count.conflicts++;
+	if (object != NULL)
+		job_put(c, j->key, j->ns, j->name, object, true);
+	if (strcmp(j->rv, rv) != 0)
+		return; /* a newer one is here already */
+	free(j->conflict_rv);
+	j->conflict_rv = mem_strdup(rv);
+	j->retry_at = c->now.mono_ms + c->cfg.retry_max_ms; /* should the newer one never come */
+}
+
+static void patch_answered(controller *c, flight *f, int code, const char *text, cJSON *object, int64_t retry_after_ms)
+{
+	job *j = f->job;
+	bool same = object != NULL && strcmp(object_text(object, "metadata", "uid"), f->uid) == 0;
+	if (j == NULL || (object != NULL && !same)) {
+		cJSON_Delete(object);
+		object = NULL;
+	}
+	if (j == NULL)
+		return;
+	job_touch(c, j);
+	if (code == 0) {
+		patch_applied(c, f, object);
+		return;
+	}
+	if (code == ERROR_CONFLICT) {
+		conflict_met(c, j, f->rv, object);
+		return;
+	}
+	cJSON_Delete(object);
+	if (code == ERROR_LIMIT && !f->compact)
+		j->compact = true; /* the object is too large: once more with less */
+	job_failed(c, j, code, "the status cannot be written", text, retry_after_ms);
+}
+
+static void patch_dataset_answered(controller *c, flight *f, int code, cJSON *object, int64_t retry_after_ms)
+{
+	dataset *d = f->dataset;
+	if (d == NULL) {
+		cJSON_Delete(object);
+		return;
+	}
+	if (code == 0) {
+		d->retry_at = d->retry_delay = 0;
+		d->patched_at = c->now.mono_ms;
+		if (object != NULL)
+			controller_object(c, OBJECT_DATASET, d->ns, d->name, object, c->now);
+		return;
+	}
+	cJSON_Delete(object);
+	if (code == ERROR_CONFLICT) {
+		c->count.conflicts++;
+		if (strcmp(d->rv, f->rv) == 0) {
+			free(d->conflict_rv);
+			d->conflict_rv = mem_strdup(f->rv);
+		}
+	} else {
+		c->count.cluster_failures++;
+	}
+	d->retry_at = c->now.mono_ms + (code == ERROR_CONFLICT ? c->cfg.retry_max_ms : retry_delay(c, &d->retry_delay, retry_after_ms));
+	dataset_touch(c, d);
+}
+
+static void remember_made(job *j, const flight *f, const char *uid, const char *node_name)
+{
+	if (f->worker == WORKER_INFERENCE)
+		return;
+	made_pod *made = &j->made[f->worker == WORKER_TRAIN ? STAGE_TRAIN : STAGE_EVAL];
+	free(made->uid);
+	free(made->node);
+	*made = (made_pod){.round = f->round, .uid = mem_strdup(uid), .node = mem_strdup(node_name)};
+}
+
+static void create_answered(controller *c, flight *f, int code, const char *text, cJSON *object, int64_t retry_after_ms)
+{
+	job *j = f->job;
+	bool there = code == 0 || code == ERROR_EXISTS;
+	bool ours = object != NULL ? pod_owned_by(object, f->uid) : code == 0;
+	if (there && object != NULL && !f->vanished)
+		pod_put(c, f->ns, f->name, object);
+	if (j == NULL) {
+		cJSON_Delete(object);
+		return;
+	}
+	job_touch(c, j);
+	if (there && ours) {
+		j->retry_at = j->retry_delay = 0;
+		if (code == 0)
+			c->count.pods_created++;
+		remember_made(j, f, object != NULL ? object_text(object, "metadata", "uid") : NULL,
+			object_text(object != NULL ? object : f->body, "spec", "nodeName"));
+		char *message = mem_printf("%s for round %lld", f->name, (long long)f->round);
+		if (code == 0)
+			event_add(c, j, false, "PodCreated", message);
+		free(message);
+	} else if (code == ERROR_EXISTS && object != NULL) {
+		char *message = mem_printf("pod %s exists and belongs to something else", f->name);
+		j->retry_at = c->now.mono_ms + c->cfg.retry_max_ms;
+		job_warn(c, j, "PodNameTaken", message);
+		free(message);
+	} else {
+		job_failed(c, j, code, "the pod cannot be created", text, retry_after_ms);
+	}
+	cJSON_Delete(object);
+}
+
+static void delete_answered(controller *c, flight *f, pod *p, int code, const char *text, int64_t retry_after_ms)
+{
+	job *j = f->job;
+	bool done = code == 0 || code == ERROR_NOT_FOUND || code == ERROR_CONFLICT;
+	if (done)
+		c->count.pods_deleted += code == 0;
+	if (p != NULL)
+		p->remove_again = c->now.mono_ms +
+			(done                                        ? c->cfg.start_timeout_ms :
+					retry_after_ms > c->cfg.retry_max_ms ? retry_after_ms :
+														   c->cfg.retry_max_ms);
+	if (j == NULL) {
+		if (!done)
+			c->count.cluster_failures++;
+		return;
+	}
+	job_touch(c, j);
+	if (done)
+		j->retry_at = j->retry_delay = 0;
+	else
+		job_failed(c, j, code, "the pod cannot be deleted", text, retry_after_ms);
+}
+
+void controller_done(controller *c, uint64_t id, int code, const char *text, cJSON *object, int64_t retry_after_ms, moment now)
+{
+	c->now = now;
+	if (id == c->raise_id && id != 0) {
+		c->raise_id = 0;
+		cJSON_Delete(object);
+		if (code != 0 || c->epoch <= c->seen_epoch)
+			c->raise_at = now.mono_ms + retry_delay(c, &c->raise_delay, retry_after_ms);
+		else
+			c->raise_delay = 0;
+		return;
+	}
+	flight *f = c->flights;
+	while (f != NULL && (f->id != id || !f->sent))
+		f = f->next;
+	if (f == NULL) {
+		cJSON_Delete(object);
+		return;
+	}
+	pod *p = f->kind == CLOUD_DELETE_POD ? flight_pod(c, f) : NULL;
+	detach(c, f);
+	if (f->kind == CLOUD_CREATE_POD) {
+		create_answered(c, f, code, text, object, retry_after_ms);
+	} else if (f->kind == CLOUD_DELETE_POD) {
+		cJSON_Delete(object);
+		delete_answered(c, f, p, code, text, retry_after_ms);
+	} else if (f->object == OBJECT_JOB) {
+		patch_answered(c, f, code, text, object, retry_after_ms);
+	} else {
+		patch_dataset_answered(c, f, code, object, retry_after_ms);
+	}
+	flight_free(c, f);
+}

@@ -1,0 +1,266 @@
+/* A job object, read once per resourceVersion.
+ *
+ * The position is that of the last condition, and its `ilmare` member is complete: round, failures in a row, cursor, node, pod uid, deployed
+ * model. Three things are found further back, and are what trimming keeps: the inputs of the present round, the results of the last Eval,
+ * and the models of the trained rounds that a later stage may read. So nothing here depends on how much of the list is left.
+ *
+ * A list whose last condition has no member of ours was written by Sedna: its rounds are those of the folders in its inputs.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud-agent/core/core.h"
+
+enum { DATA_MAX = 256 * 1024 };
+
+static void delete_tree(void *tree)
+{
+	cJSON_Delete(tree);
+}
+
+const cJSON *condition_data(arena *mem, const cJSON *condition)
+{
+	const cJSON *text = json_member(condition, "data");
+	cJSON *tree;
+	if (!cJSON_IsString(text) || json_parse(text->valuestring, strlen(text->valuestring), DATA_MAX, &tree, NULL) != 0)
+		return NULL;
+	arena_own(mem, tree, delete_tree);
+	return tree;
+}
+
+static const char *condition_text(const cJSON *condition, const char *name)
+{
+	const cJSON *text = json_member(condition, name);
+	return cJSON_IsString(text) ? text->valuestring : "";
+}
+
+bool condition_is(const cJSON *condition, enum stage stage, enum phase phase)
+{
+	return strcmp(condition_text(condition, "stage"), stage_name(stage)) == 0 &&
+		strcmp(condition_text(condition, "type"), phase_name(phase)) == 0;
+}
+
+static bool read_cursor(const cJSON *obj, const char *name, cursor *out)
+{
+	const cJSON *value = json_member(obj, name);
+	return value != NULL && cursor_decode(value, name, out, NULL) == 0;
+}
+
+static int64_t read_round(const cJSON *obj, int64_t min)
+{
+	int64_t round = -1;
+	return json_get_int(obj, "ilmare", "round", min, JSON_MAX_INT, &round, NULL) == 1 ? round : -1;
+}
+
+static void read_deployed(member *m, const cJSON *obj)
+{
+	const cJSON *deployed = json_member(obj, "deployed");
+	int64_t round = read_round(deployed, 0);
+	const char *hex = NULL;
+	if (round < 0)
+		return;
+	m->has_deployed = true;
+	m->deployed.round = round;
+	json_get_string(deployed, "", "url", &m->deployed.url, NULL);
+	json_get_string(deployed, "", "since", &m->deployed.since, NULL);
+	m->deployed.has_sha256 = json_get_string(deployed, "", "sha256", &hex, NULL) == 1 && digest_parse(hex, &m->deployed.sha256) == 0;
+}
+
+/* False if there is no member of ours. */
+static bool read_member(const cJSON *data, member *m)
+{
+	const cJSON *obj = json_member(data, "ilmare");
+	*m = (member){.round = read_round(obj, 1)};
+	if (m->round < 1)
+		return false;
+	json_get_int(obj, "ilmare", "failures", 0, JSON_MAX_INT, &m->failures, NULL);
+	m->has_cursor = read_cursor(obj, "cursor", &m->cursor);
+	json_get_string(obj, "ilmare", "node", &m->node, NULL);
+	json_get_string(obj, "ilmare", "podUID", &m->pod_uid, NULL);
+	json_get_string(obj, "ilmare", "dataset", &m->dataset, NULL);
+	read_deployed(m, obj);
+	return true;
+}
+
+static void read_models(job_view *v, const cJSON *part, model **out, size_t *n)
+{
+	const cJSON *list = json_member(part, "models");
+	int size = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
+	*n = 0;
+	if (size == 0)
+		return;
+	*out = arena_alloc(v->mem, (size_t)size * sizeof **out);
+	const cJSON *entry;
+	cJSON_ArrayForEach(entry, list) {
+		if (model_decode(v->mem, entry, "models", &(*out)[*n], NULL) == 0)
+			(*n)++;
+	}
+}
+
+static void read_input(job_view *v, const cJSON *data, stage_input *out)
+{
+	const cJSON *input = json_member(data, "input");
+	if (!cJSON_IsObject(input))
+		return;
+	out->there = true;
+	read_models(v, input, &out->models, &out->n);
+	json_get_string(input, "", "dataURL", &out->data_url, NULL);
+	json_get_string(input, "", "dataIndexURL", &out->data_index_url, NULL);
+	json_get_string(input, "", "outputDir", &out->output_dir, NULL);
+	out->has_next = read_cursor(json_member(data, "range"), "end", &out->next);
+}
+
+static void read_results(job_view *v, const cJSON *data, int64_t round, results *out)
+{
+	*out = (results){.there = true, .round = round};
+	read_models(v, json_member(data, "output"), &out->models, &out->n);
+}
+
+/* The number that ends a path ".../train/12"; 0 if there is none. */
+static int64_t round_of_path(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	int64_t round = 0;
+	if (name == NULL || name[1] == '\0')
+		return 0;
+	for (name++; *name != '\0'; name++) {
+		if (*name < '0' || *name > '9' || round > INT32_MAX)
+			return 0;
+		round = round * 10 + (*name - '0');
+	}
+	return round;
+}
+
+static int64_t highest_round(job_view *v)
+{
+	int64_t highest = 0;
+	const cJSON *condition;
+	cJSON_ArrayForEach(condition, v->conditions) {
+		const cJSON *dir = json_member(json_member(condition_data(v->mem, condition), "input"), "outputDir");
+		int64_t round = cJSON_IsString(dir) ? round_of_path(dir->valuestring) : 0;
+		if (round > highest)
+			highest = round;
+	}
+	return highest;
+}
+
+/* Results of train rounds: the last, the one that was evaluated last, the deployed one. From the end, so that the newest counts. */
+static void read_trained(job_view *v, const cJSON *condition, int64_t sedna_round)
+{
+	member m;
+	const cJSON *data = condition_data(v->mem, condition);
+	int64_t round = read_member(data, &m) ? m.round : sedna_round;
+	bool wanted_evaluated = v->evaluated.there && round == v->evaluated.round && !v->trained_evaluated.there;
+	bool wanted_deployed = v->m.has_deployed && round == v->m.deployed.round && !v->trained_deployed.there;
+	results r;
+	if (v->trained.there && !wanted_evaluated && !wanted_deployed)
+		return;
+	read_results(v, data, round, &r);
+	if (!v->trained.there)
+		v->trained = r;
+	if (wanted_evaluated)
+		v->trained_evaluated = r;
+	if (wanted_deployed)
+		v->trained_deployed = r;
+}
+
+static void read_evaluated(job_view *v, const cJSON *condition, int64_t sedna_round)
+{
+	member m;
+	const cJSON *data = condition_data(v->mem, condition);
+	read_results(v, data, read_member(data, &m) ? m.round : sedna_round, &v->evaluated);
+}
+
+static void read_round_input(job_view *v, const cJSON *condition, stage_input *out)
+{
+	member m;
+	const cJSON *data = condition_data(v->mem, condition);
+	if (!out->there && v->started && read_member(data, &m) && m.round == v->pos.round)
+		read_input(v, data, out);
+}
+
+static void read_history(job_view *v)
+{
+	int64_t sedna_round = v->started ? 0 : v->first_round - 1;
+	size_t n = (size_t)cJSON_GetArraySize(v->conditions);
+	const cJSON **list = arena_alloc(v->mem, (n + 1) * sizeof *list);
+	size_t i = 0;
+	const cJSON *condition;
+	cJSON_ArrayForEach(condition, v->conditions) {
+		list[i++] = condition;
+	}
+	/* The evaluated round has to be known before the trained ones are looked through. */
+	for (i = n; i-- > 0 && !v->evaluated.there;) {
+		if (condition_is(list[i], STAGE_EVAL, PHASE_COMPLETED))
+			read_evaluated(v, list[i], sedna_round);
+	}
+	for (i = n; i-- > 0;) {
+		if (condition_is(list[i], STAGE_TRAIN, PHASE_COMPLETED))
+			read_trained(v, list[i], sedna_round);
+		else if (condition_is(list[i], STAGE_TRAIN, PHASE_READY))
+			read_round_input(v, list[i], &v->train_input);
+		else if (condition_is(list[i], STAGE_EVAL, PHASE_READY))
+			read_round_input(v, list[i], &v->eval_input);
+	}
+}
+
+static void read_position(job_view *v, const cJSON *last)
+{
+	const cJSON *data = condition_data(v->mem, last);
+	v->since = condition_text(last, "lastTransitionTime");
+	v->reason = condition_text(last, "reason");
+	v->message = condition_text(last, "message");
+	if (time_parse(v->since, &v->since_unix) != 0)
+		v->since_unix = 0;
+	if (!read_member(data, &v->m) || !stage_parse(condition_text(last, "stage"), &v->pos.stage) ||
+		!phase_parse(condition_text(last, "type"), &v->pos.phase))
+		return;
+	v->started = true;
+	v->pos.round = v->m.round;
+}
+
+/* The folder of the job below which a round's samples lie: its input's outputDir without "/train/{round}". */
+static const char *round_folder(job_view *v)
+{
+	const char *dir = v->train_input.there ? v->train_input.output_dir : NULL;
+	if (dir == NULL)
+		return NULL;
+	char *tail = mem_printf("/train/%lld", (long long)v->pos.round);
+	size_t len = strlen(dir), cut = strlen(tail);
+	const char *folder = NULL;
+	if (len > cut && strcmp(dir + len - cut, tail) == 0)
+		folder = arena_strndup(v->mem, dir, len - cut);
+	free(tail);
+	return folder;
+}
+
+job_view *job_view_new(const cJSON *object)
+{
+	arena *mem = arena_new();
+	job_view *v = arena_alloc(mem, sizeof *v);
+	const cJSON *status = json_member(object, "status");
+	v->mem = mem;
+	v->deleting = object_text(object, "metadata", "deletionTimestamp")[0] != '\0';
+	v->created = object_text(object, "metadata", "creationTimestamp");
+	v->since = v->reason = v->message = "";
+	job_spec_read(v, object);
+	v->has_start_time = object_text(object, "status", "startTime")[0] != '\0';
+	v->conditions = json_member(status, "conditions");
+	if (!cJSON_IsArray(v->conditions))
+		v->conditions = NULL;
+	int n = v->conditions != NULL ? cJSON_GetArraySize(v->conditions) : 0;
+	if (n > 0)
+		read_position(v, cJSON_GetArrayItem(v->conditions, n - 1));
+	if (!v->started)
+		v->first_round = 1 + highest_round(v);
+	if (n > 0)
+		read_history(v);
+	v->round_dir = round_folder(v);
+	return v;
+}
+
+void job_view_free(job_view *v)
+{
+	if (v != NULL)
+		arena_free(v->mem);
+}
