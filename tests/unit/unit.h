@@ -55,7 +55,7 @@ static inline int unit_run(int descriptor, void (*f)(void *), void *arg, buf *ou
 		close(ends[1]);
 		f(arg);
 		fflush(NULL);
-		_exit(0);
+		exit(0); /* not _exit: the leak checker looks at this process too */
 	}
 	close(ends[1]);
 	char part[4096];
