@@ -195,7 +195,8 @@ static void long_lines_and_large_samples(void **state)
 	buf train = {0}, line = {0};
 	for (int i = 0; i < 3000; i++) {
 		buf_clear(&line);
-		for (int n = 0; n <= i % 1100; n++)
+		int len = i == 1500 ? 600000 : i % 1100; /* one that is longer than what is read at once */
+		for (int n = 0; n <= len; n++)
 			buf_putc(&line, (char)('a' + i % 26));
 		buf_putc(&line, '\n');
 		kit_put(f->path, O_APPEND, line.data, line.len);
