@@ -20,7 +20,7 @@
 #include "common/mqtt/reason.h"
 
 /* A connection that lasted this long was a good one: the next back-off starts small. */
-enum { GOOD_CONNECTION_MS = 10 * 1000 };
+enum { GOOD_CONNECTION_MS = 60 * 1000 };
 
 const char *mqtt_state_name(enum mqtt_state state)
 {
@@ -352,6 +352,12 @@ int64_t mqtt_client_publish(mqtt_client *c, const struct mqtt_message *m, error 
 	}
 	client__pump(c);
 	return token;
+}
+
+void mqtt_client_yield(mqtt_client *c, const char *why)
+{
+	if (c->state == MQTT_UP)
+		client__attempt_failed(c, REASON_SESSION_TAKEN_OVER, why);
 }
 
 enum mqtt_state mqtt_client_state(const mqtt_client *c)

@@ -134,6 +134,11 @@ void mqtt_client_stop(mqtt_client *client, const struct mqtt_message *last, void
 /* After `done` (it may be called from there), or if it was never started (then the loop has to run once more to close its handles). */
 void mqtt_client_free(mqtt_client *client); /* NULL is fine */
 
+/* Another client uses this client_id (the caller saw its birth): leave, and come back after a long back-off. `why` goes to the log, to on_down
+ * and to mqtt_client_problem. The client does this by itself when the broker says so (0x8e), but some, like Mosquitto 2.0.11, just close
+ * the connection. Nothing happens unless it is up. */
+void mqtt_client_yield(mqtt_client *client, const char *why);
+
 enum mqtt_state mqtt_client_state(const mqtt_client *client);
 const char *mqtt_state_name(enum mqtt_state state);
 /* Why the last attempt or connection failed, "" if none did; the client's, until the next call of the loop. */

@@ -10,11 +10,14 @@
 
 #include "common/mem.h"
 
-static void on_passed(uv_timer_t *timer)
+/* A turn runs its timers before it waits: without a tick the wait would hide what a timer has done. */
+enum { TICK_MS = 20 };
+
+static void on_tick(uv_timer_t *timer)
 {
 	struct loop_deadline *d = timer->data;
 
-	d->passed = true;
+	d->passed = uv_now(timer->loop) >= d->end;
 }
 
 struct loop_deadline *loop_deadline_new(uv_loop_t *loop, unsigned ms)
@@ -24,7 +27,8 @@ struct loop_deadline *loop_deadline_new(uv_loop_t *loop, unsigned ms)
 	uv_update_time(loop);
 	uv_timer_init(loop, &d->timer);
 	d->timer.data = d;
-	uv_timer_start(&d->timer, on_passed, ms, 0);
+	d->end = uv_now(loop) + ms;
+	uv_timer_start(&d->timer, on_tick, ms < TICK_MS ? ms : TICK_MS, TICK_MS);
 	return d;
 }
 

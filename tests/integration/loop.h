@@ -7,6 +7,7 @@
 
 struct loop_deadline {
 	uv_timer_t timer;
+	uint64_t end; /* of the loop's clock */
 	bool passed;
 };
 
@@ -16,7 +17,7 @@ bool loop_turn(uv_loop_t *loop, const struct loop_deadline *d); /* false: time i
 void loop_deadline_free(uv_loop_t *loop, struct loop_deadline *d);
 void loop_too_late(const char *condition, unsigned ms, const char *file, int line);
 
-/* Run the loop until `condition` (looked at after each turn) holds; the test fails if it does not within `ms`. */
+/* Run the loop until `condition` (looked at after each turn, and now and then) holds; the test fails if it does not within `ms`. */
 #define loop_until(loop, condition, ms)                                                                                                    \
 	do {                                                                                                                                   \
 		struct loop_deadline *loop_d = loop_deadline_new(loop, ms);                                                                        \

@@ -356,7 +356,7 @@ static void test_stop_before_start(void **state)
 	mqtt_client_free(a.client); /* never started: loop_fini closes its handles */
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_publish_and_receive, setup, teardown),
@@ -373,6 +373,8 @@ int main(void)
 	};
 
 	mem_init();
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	log_init("test_mqtt", LOG_DEBUG);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
