@@ -3,6 +3,7 @@
 #define COMMON_MQTT_LINK_INTERNAL_H
 
 #include <MQTTAsync.h>
+#include <netdb.h>
 #include <stdatomic.h>
 
 #include "common/mqtt/link.h"
@@ -32,7 +33,8 @@ struct link {
 
 	/* The thread's, and that of Paho's callbacks, which only run between create and destroy. */
 	uint32_t attempt;
-	MQTTAsync paho; /* NULL: no attempt is open */
+	MQTTAsync paho;             /* NULL: no attempt is open */
+	struct addrinfo *addresses; /* of the broker, as resolved for this attempt */
 	struct operation *operations;
 	size_t n_operations;
 	char host[300];     /* host:port, for texts */

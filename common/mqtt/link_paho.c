@@ -21,6 +21,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/mqtt/link_internal.h"
+#include "common/mqtt/nodelay.h"
 #include "common/mqtt/reason.h"
 
 /* A filter that nobody subscribes: taking it back is the smallest thing that a broker has to answer. */
@@ -150,6 +151,7 @@ static void on_connected(void *context, MQTTAsync_successData5 *response)
 	e->limits.no_retain = number_property(props, MQTTPROPERTY_CODE_RETAIN_AVAILABLE, 1) == 0;
 	e->limits.no_qos1 = number_property(props, MQTTPROPERTY_CODE_MAXIMUM_QOS, 2) == 0;
 	e->text = mem_strdup(l->host);
+	nodelay_set(l->addresses);
 	inbox_put(l->inbox, e);
 }
 
@@ -242,27 +244,28 @@ static void add_content(MQTTProperties *props)
 	add_data(props, MQTTPROPERTY_CODE_CONTENT_TYPE, MESSAGE_CONTENT_TYPE, strlen(MESSAGE_CONTENT_TYPE));
 }
 
-/* The numeric form of the name's `index`-th address, modulo their number. 0 or a negative error code. */
+/* Into l->addresses; to `out` the numeric form of the `index`-th of them, modulo their number. 0 or a negative error code. */
 static int resolve(struct link *l, const struct broker_url *broker, uint32_t index, char *out, socklen_t size)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG}, *list = NULL, *at;
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV}, *at;
 	uint32_t n = 0;
+	char port[8];
 	int rc;
 
+	snprintf(port, sizeof port, "%u", broker->port);
 	atomic_store(&l->resolving, true);
-	rc = getaddrinfo(broker->host, NULL, &hints, &list);
+	rc = getaddrinfo(broker->host, port, &hints, &l->addresses);
 	if (rc == EAI_NONAME || rc == EAI_ADDRFAMILY) { /* a machine with nothing but its loopback has no "configured" family */
-		hints.ai_flags = 0;
-		rc = getaddrinfo(broker->host, NULL, &hints, &list);
+		hints.ai_flags = AI_NUMERICSERV;
+		rc = getaddrinfo(broker->host, port, &hints, &l->addresses);
 	}
 	atomic_store(&l->resolving, false);
 	if (rc == 0) {
-		for (at = list; at; at = at->ai_next)
+		for (at = l->addresses; at; at = at->ai_next)
 			n++;
-		for (at = list, index %= n; index > 0; index--)
+		for (at = l->addresses, index %= n; index > 0; index--)
 			at = at->ai_next;
 		rc = getnameinfo(at->ai_addr, at->ai_addrlen, out, size, NULL, 0, NI_NUMERICHOST);
-		freeaddrinfo(list);
 	}
 	if (rc == 0)
 		return 0;
@@ -450,6 +453,9 @@ void link__paho_close(struct link *l)
 	if (l->paho)
 		MQTTAsync_destroy(&l->paho); /* sends DISCONNECT if it is connected */
 	l->paho = NULL;
+	if (l->addresses)
+		freeaddrinfo(l->addresses);
+	l->addresses = NULL;
 	for (size_t i = 0; i < l->n_operations; i++)
 		l->operations[i].busy = false;
 }
