@@ -82,31 +82,26 @@ static int put_report(store *s, const char *uid, const outbox_row *row, error *e
 /* Remove the reports that are stored for uid and not in r. */
 static int drop_reports(store *s, const char *uid, const record *r, error *err)
 {
-	struct {
-		int64_t round;
-		enum stage stage;
-		enum report_what what;
-	} gone[RECORD_MAX_ROWS * 2];
+	int64_t gone[RECORD_MAX_ROWS * 2];
 	size_t n = 0;
 	sqlite3_stmt *st = store__statement(s, STATEMENT_REPORT_OF);
 	int rc, code = 0;
 
 	store__bind(st, 1, uid);
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW && n < sizeof gone / sizeof gone[0]) {
-		gone[n].round = sqlite3_column_int64(st, 0);
-		if (!stage_parse(column(st, 1), &gone[n].stage) || !report_what_parse(column(st, 2), &gone[n].what) ||
-		    !record_row(r, gone[n].round, gone[n].stage, gone[n].what))
-			n++;
+		enum stage stage;
+		enum report_what what;
+
+		if (!stage_parse(column(st, 1), &stage) || !report_what_parse(column(st, 2), &what) ||
+		    !record_row(r, sqlite3_column_int64(st, 0), stage, what))
+			gone[n++] = sqlite3_column_int64(st, 10);
 	}
 	if (rc != SQLITE_DONE && rc != SQLITE_ROW)
 		code = store__error(s, err, "list reports");
 	sqlite3_reset(st);
 	for (size_t i = 0; code == 0 && i < n; i++) {
 		st = store__statement(s, STATEMENT_REPORT_DROP);
-		store__bind(st, 1, uid);
-		sqlite3_bind_int64(st, 2, gone[i].round);
-		store__bind(st, 3, stage_name(gone[i].stage));
-		store__bind(st, 4, report_what_word(gone[i].what));
+		sqlite3_bind_int64(st, 1, gone[i]);
 		code = store__run(s, st, err, "drop a report");
 	}
 	return code;

@@ -1,0 +1,520 @@
+/* The store: what was committed is there after a restart, whole or not at all; what is damaged is dropped or set aside, never believed. */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/file.h"
+#include "edge-agent/store/store.h"
+
+struct place {
+	char dir[64], path[96];
+};
+
+static int setup(void **state)
+{
+	struct place *p = mem_alloc(sizeof *p);
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(p->dir, sizeof p->dir, "%.40s/store-XXXXXX", tmp ? tmp : "/tmp");
+	if (!mkdtemp(p->dir))
+		return -1;
+	snprintf(p->path, sizeof p->path, "%s/edge.db", p->dir);
+	*state = p;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct place *p = *state;
+
+	file_remove_tree(p->dir, NULL);
+	free(p);
+	return 0;
+}
+
+/* ---- records ---- */
+
+static record *make_record(const char *uid, int64_t round, int rows)
+{
+	record *r = record_new();
+	error err = {0};
+	desired d = {.ts = "2026-11-30T04:00:00.000Z",
+	             .stamp = {.epoch = 7, .gen = round},
+	             .node = "edge-1",
+	             .job = {.ns = "default", .name = "helmet", .uid = uid},
+	             .roles = ROLE_DATASET,
+	             .position = {.round = round, .stage = STAGE_TRAIN, .phase = PHASE_WAITING},
+	             .has_dataset = true,
+	             .dataset = {.ns = "default", .name = "d", .uid = "d1", .url = "/data/d.txt", .format = FORMAT_TXT},
+	             .train_prob = 0.5,
+	             .train = {.check_period_s = 60},
+	             .deploy = {.check_period_s = 60},
+	             .output_dir = "/out"};
+	char *text = desired_encode(&d);
+
+	if (record_set_document(r, text, strlen(text), &err) != 0)
+		fail_msg("%s", err.text);
+	free(text);
+	r->has_alloc = true;
+	r->alloc.round = round;
+	r->alloc.range = (sample_range){.from = 3, .to = 5, .end = {.sample = 5, .size = 50}};
+	r->alloc.begin = (cursor){.sample = 3, .size = 30};
+	r->rows = arena_alloc(r->mem, (size_t)rows * sizeof *r->rows);
+	r->n_rows = (size_t)rows;
+	for (int i = 0; i < rows; i++)
+		r->rows[i] = (outbox_row){.position = {.round = round + i, .stage = STAGE_TRAIN, .phase = PHASE_READY},
+		                          .what = REPORT_READY,
+		                          .seq = i + 1,
+		                          .from = i,
+		                          .payload = "{\"v\":1}"};
+	return r;
+}
+
+static int put(store *s, const record *r, error *err)
+{
+	edge_change change = {.kind = CHANGE_PUT_JOB, .uid = r->desired->job.uid, .record = r};
+
+	return store_commit(s, &change, 1, err);
+}
+
+static store *open_store(const struct place *p, bool *fresh)
+{
+	error err = {0};
+	store *s = NULL;
+
+	if (store_open(p->path, "edge-1", &s, fresh, &err) != 0)
+		fail_msg("%s", err.text);
+	return s;
+}
+
+static edge_agent *restore(store *s)
+{
+	edge_config config;
+	edge_agent *a;
+	error err = {0};
+
+	edge_config_init(&config);
+	config.node = "edge-1";
+	config.session = "s";
+	config.version = "1";
+	config.seed = 1;
+	a = edge_agent_new(&config);
+	if (store_restore(s, a, &err) != 0)
+		fail_msg("%s", err.text);
+	return a;
+}
+
+/* The round that the store holds for uid after it was closed and opened again; 0: it holds none. */
+static int64_t stored_round(const struct place *p, const char *uid, size_t *rows)
+{
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	edge_agent *a = restore(s);
+	const record *r = edge_agent_record(a, uid);
+	int64_t round = r ? r->desired->position.round : 0;
+
+	*rows = r ? r->n_rows : 0;
+	edge_agent_free(a);
+	store_close(s);
+	return round;
+}
+
+static void round_trip(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	edge_agent *a = restore(s);
+	record *r = make_record("u1", 4, 3);
+	const record *back;
+
+	assert_true(fresh);
+	edge_agent_free(a);
+	assert_int_equal(put(s, r, NULL), 0);
+	store_close(s);
+
+	s = open_store(p, &fresh);
+	assert_false(fresh);
+	a = restore(s);
+	back = edge_agent_record(a, "u1");
+	assert_non_null(back);
+	assert_string_equal(back->document, r->document);
+	assert_true(back->has_alloc);
+	assert_memory_equal(&back->alloc, &r->alloc, sizeof r->alloc);
+	assert_int_equal(back->n_rows, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(back->rows[i].position.round, 4 + (int)i);
+		assert_int_equal(back->rows[i].seq, 1 + (int)i);
+		assert_int_equal(back->rows[i].from, (int)i);
+		assert_false(back->rows[i].settled);
+		assert_string_equal(back->rows[i].payload, "{\"v\":1}");
+	}
+	edge_agent_free(a);
+	store_close(s);
+	record_free(r);
+}
+
+static void rows_that_left_the_record_are_dropped(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	record *three = make_record("u1", 4, 3), *one = make_record("u1", 4, 1);
+	edge_change drop = {.kind = CHANGE_DROP_JOB, .uid = "u1"};
+	size_t rows;
+
+	assert_int_equal(put(s, three, NULL), 0);
+	assert_int_equal(put(s, one, NULL), 0);
+	store_close(s);
+	assert_int_equal(stored_round(p, "u1", &rows), 4);
+	assert_int_equal(rows, 1);
+	s = open_store(p, &fresh);
+	assert_int_equal(store_commit(s, &drop, 1, NULL), 0);
+	store_close(s);
+	assert_int_equal(stored_round(p, "u1", &rows), 0);
+	record_free(three);
+	record_free(one);
+}
+
+static void all_changes_or_none(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	record *r = make_record("u1", 4, 1);
+	edge_change changes[] = {{.kind = CHANGE_PUT_JOB, .uid = "u1", .record = r}, {.kind = (enum edge_change_kind)99}};
+	size_t rows;
+
+	assert_int_equal(store_commit(s, changes, 2, NULL), ERROR_INTERNAL);
+	store_close(s);
+	assert_int_equal(stored_round(p, "u1", &rows), 0);
+	record_free(r);
+}
+
+static void one_process_at_a_time(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh), *second = NULL;
+	error err = {0};
+
+	assert_int_equal(store_open(p->path, "edge-1", &second, &fresh, &err), ERROR_EXISTS);
+	assert_non_null(strstr(err.text, "in use by another ilmare-edge"));
+	store_close(s);
+	assert_int_equal(store_open(p->path, "edge-1", &second, &fresh, &err), 0);
+	store_close(second);
+}
+
+static bool exists(const struct place *p, const char *suffix)
+{
+	char *path = mem_printf("%s%s", p->path, suffix);
+	bool there = access(path, F_OK) == 0;
+
+	free(path);
+	return there;
+}
+
+static void another_nodes_store_is_set_aside(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	record *r = make_record("u1", 4, 1);
+	edge_agent *a = restore(s);
+
+	assert_int_equal(put(s, r, NULL), 0);
+	edge_agent_free(a);
+	store_close(s);
+	assert_int_equal(store_open(p->path, "edge-2", &s, &fresh, NULL), 0);
+	assert_true(fresh);
+	assert_true(exists(p, ".node-1"));
+	a = restore(s);
+	assert_null(edge_agent_record(a, "u1"));
+	edge_agent_free(a);
+	store_close(s);
+	record_free(r);
+}
+
+static void sql(const struct place *p, const char *text)
+{
+	sqlite3 *db;
+	char *message = NULL;
+
+	assert_int_equal(sqlite3_open(p->path, &db), SQLITE_OK);
+	if (sqlite3_exec(db, text, NULL, NULL, &message) != SQLITE_OK)
+		fail_msg("%s: %s", text, message);
+	sqlite3_close(db);
+}
+
+static void newer_schema_is_left_alone(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	error err = {0};
+
+	store_close(s);
+	sql(p, "PRAGMA user_version = 2");
+	assert_int_equal(store_open(p->path, "edge-1", &s, &fresh, &err), ERROR_UNSUPPORTED);
+	assert_non_null(strstr(err.text, "has schema 2"));
+	assert_false(exists(p, ".bad-1"));
+	sql(p, "PRAGMA user_version = 1");
+	s = open_store(p, &fresh);
+	assert_false(fresh);
+	store_close(s);
+}
+
+static void foreign_file_is_set_aside(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s;
+
+	sql(p, "CREATE TABLE recipes(name TEXT)");
+	s = open_store(p, &fresh);
+	assert_true(fresh);
+	assert_true(exists(p, ".bad-1"));
+	store_close(s);
+	assert_int_equal(file_write(p->path, "this is no database at all", 26, 0600, NULL), 0);
+	s = open_store(p, &fresh);
+	assert_true(fresh);
+	assert_true(exists(p, ".bad-2"));
+	store_close(s);
+}
+
+/* A row that was changed on the disk without SQLite's noticing is as good as lost; the others are not. */
+static void a_damaged_row_is_dropped_alone(void **state)
+{
+	struct place *p = *state;
+	static const struct {
+		const char *damage;
+		int64_t round;
+		size_t rows;
+	} cases[] = {
+		{"UPDATE report SET payload = '{\"v\":2}' WHERE round = 5", 4, 2},
+		{"UPDATE report SET settled = 1 WHERE round = 4", 4, 2},
+		{"UPDATE report SET stage = 'Bake' WHERE round = 6", 4, 2},
+		{"UPDATE job SET document = replace(document, '\"round\":4', '\"round\":9')", 0, 0},
+		{"UPDATE job SET state = '{'", 0, 0},
+		{"UPDATE meta SET value = 'edge-1' WHERE key = 'store'", 4, 3},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		bool fresh;
+		store *s = open_store(p, &fresh);
+		record *r = make_record("u1", 4, 3);
+		size_t rows;
+
+		edge_agent_free(restore(s));
+		assert_int_equal(put(s, r, NULL), 0);
+		store_close(s);
+		sql(p, cases[i].damage);
+		assert_int_equal(stored_round(p, "u1", &rows), cases[i].round);
+		assert_int_equal(rows, cases[i].rows);
+		record_free(r);
+	}
+}
+
+static void read_all(const char *path, buf *out)
+{
+	buf_clear(out);
+	if (access(path, F_OK) == 0)
+		assert_int_equal(file_read(path, 64 << 20, out, NULL), 0);
+}
+
+/* Random bytes over each page in turn: it opens all the same, with the record or as new, and never with half of one. */
+static void damaged_pages(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	record *r = make_record("u1", 4, 3);
+	buf whole = {0};
+	int set_aside = 0;
+
+	edge_agent_free(restore(s));
+	assert_int_equal(put(s, r, NULL), 0);
+	store_close(s);
+	read_all(p->path, &whole);
+	assert_true(whole.len >= 4096 * 3);
+	for (size_t page = 0; page * 4096 < whole.len; page++) {
+		char *bad = mem_strndup("", 0);
+		size_t rows;
+		int64_t round;
+
+		bad = mem_resize(bad, whole.len);
+		memcpy(bad, whole.data, whole.len);
+		for (size_t i = 0; i < 64; i++)
+			bad[page * 4096 + (page ? 0 : 100) + i] = (char)(i * 73 + page);
+		assert_int_equal(file_write(p->path, bad, whole.len, 0600, NULL), 0);
+		round = stored_round(p, "u1", &rows);
+		assert_true(round == 0 || round == 4);
+		assert_true(rows <= 3);
+		if (exists(p, ".bad-1"))
+			set_aside++;
+		free(bad);
+	}
+	assert_true(set_aside > 0);
+	buf_fini(&whole);
+	record_free(r);
+}
+
+/* A power cut: the WAL ends anywhere. What is read is one of the commits, and of one commit all. */
+static void the_wal_ends_anywhere(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	char *wal_path = mem_printf("%s-wal", p->path), *shm_path = mem_printf("%s-shm", p->path);
+	buf db = {0}, wal = {0};
+	int64_t last = 0, seen = 0;
+
+	edge_agent_free(restore(s));
+	for (int64_t round = 1; round <= 6; round++) {
+		record *r = make_record("u1", round, (int)round);
+
+		assert_int_equal(put(s, r, NULL), 0);
+		record_free(r);
+	}
+	read_all(p->path, &db);
+	read_all(wal_path, &wal);
+	store_close(s);
+	assert_true(wal.len > 4096 * 6);
+	/* Inside frames (24 + 4096 bytes each) as well as at their ends. */
+	for (size_t cut = 32; cut <= wal.len; cut += 1373) {
+		size_t rows;
+		int64_t round;
+
+		assert_int_equal(file_write(p->path, db.data, db.len, 0600, NULL), 0);
+		assert_int_equal(file_write(wal_path, wal.data, cut, 0600, NULL), 0);
+		unlink(shm_path);
+		round = stored_round(p, "u1", &rows);
+		assert_true(round >= last && round <= 6);
+		assert_int_equal(rows, (size_t)round); /* as many rows as its round: of one commit all */
+		seen += round != last;
+		last = round;
+		assert_false(exists(p, ".bad-1"));
+	}
+	assert_true(last >= 5 && seen >= 4);
+	buf_fini(&db);
+	buf_fini(&wal);
+	free(wal_path);
+	free(shm_path);
+}
+
+/* ---- a disk that is full ---- */
+
+static int writes_left;
+static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
+
+static ssize_t failing_pwrite(int fd, const void *data, size_t len, off_t offset)
+{
+	if (writes_left == 0) {
+		errno = ENOSPC;
+		return -1;
+	}
+	if (writes_left > 0)
+		writes_left--;
+	return real_pwrite(fd, data, len, offset);
+}
+
+static void a_full_disk_at_every_write(void **state)
+{
+	struct place *p = *state;
+	sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+	const char *name = vfs->xGetSystemCall(vfs, "pwrite64") ? "pwrite64" : "pwrite";
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	record *before = make_record("u1", 1, 1), *after = make_record("u1", 2, 2);
+	int failures = 0, code;
+	size_t rows;
+
+	real_pwrite = (ssize_t(*)(int, const void *, size_t, off_t))vfs->xGetSystemCall(vfs, name);
+	edge_agent_free(restore(s));
+	assert_int_equal(put(s, before, NULL), 0);
+	vfs->xSetSystemCall(vfs, name, (sqlite3_syscall_ptr)failing_pwrite);
+	for (int n = 0;; n++) {
+		error err = {0};
+
+		writes_left = n;
+		code = put(s, after, &err);
+		writes_left = -1;
+		if (code == 0)
+			break;
+		assert_int_equal(code, ERROR_NO_SPACE);
+		failures++;
+		/* Usable, and as before: the same record is put without any write that changes it. */
+		assert_int_equal(put(s, before, NULL), 0);
+	}
+	vfs->xSetSystemCall(vfs, name, NULL);
+	assert_true(failures > 0);
+	store_close(s);
+	assert_int_equal(stored_round(p, "u1", &rows), 2);
+	assert_int_equal(rows, 2);
+	record_free(before);
+	record_free(after);
+}
+
+static bool keep_csv(void *ctx, const char *url, enum dataset_format format)
+{
+	(void)ctx;
+	(void)url;
+	return format == FORMAT_CSV;
+}
+
+static void scan_states(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	char *text;
+
+	assert_int_equal(store_scan_load(s, "/a", FORMAT_TXT, &text, NULL), 0);
+	assert_null(text);
+	assert_int_equal(store_scan_save(s, "/a", FORMAT_TXT, "one", NULL), 0);
+	assert_int_equal(store_scan_save(s, "/a", FORMAT_CSV, "two", NULL), 0);
+	assert_int_equal(store_scan_save(s, "/a", FORMAT_TXT, "three", NULL), 0);
+	store_close(s);
+	s = open_store(p, &fresh);
+	assert_int_equal(store_scan_load(s, "/a", FORMAT_TXT, &text, NULL), 0);
+	assert_string_equal(text, "three");
+	free(text);
+	assert_int_equal(store_scan_prune(s, keep_csv, NULL, NULL), 0);
+	assert_int_equal(store_scan_load(s, "/a", FORMAT_TXT, &text, NULL), 0);
+	assert_null(text);
+	assert_int_equal(store_scan_load(s, "/a", FORMAT_CSV, &text, NULL), 0);
+	assert_string_equal(text, "two");
+	free(text);
+	store_close(s);
+	sql(p, "UPDATE scan SET state = 'zwei'");
+	s = open_store(p, &fresh);
+	assert_int_equal(store_scan_load(s, "/a", FORMAT_CSV, &text, NULL), 0);
+	assert_null(text);
+	store_close(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(round_trip, setup, teardown),
+		cmocka_unit_test_setup_teardown(rows_that_left_the_record_are_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_changes_or_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_process_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_nodes_store_is_set_aside, setup, teardown),
+		cmocka_unit_test_setup_teardown(newer_schema_is_left_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(foreign_file_is_set_aside, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_damaged_row_is_dropped_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(damaged_pages, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_wal_ends_anywhere, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_disk_at_every_write, setup, teardown),
+		cmocka_unit_test_setup_teardown(scan_states, setup, teardown),
+	};
+
+	mem_init();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
