@@ -89,6 +89,8 @@ static int clean(place *p, error *err)
 		(void)file_remove_tree(old, NULL);
 	else if (rename(old, p->path) == 0)
 		code = look(p, err);
+	else if (errno != ENOENT)
+		code = error_errno(err, errno, "putting %s back", p->path);
 	remove_temps(p);
 	free(old);
 	return code;
