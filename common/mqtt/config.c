@@ -86,8 +86,10 @@ int mqtt_config_check(const struct mqtt_config *config, error *err)
 		return error_set(err, ERROR_INVALID, "a password is given, but no user name");
 	if (config->key_file && !config->cert_file)
 		return error_set(err, ERROR_INVALID, "a key file is given, but no certificate file");
-	if (config->will.topic && message_topic_check(config->will.topic, err))
-		return error_prefix(err, "will");
+	if (config->will.topic && (rc = message_topic_check(config->will.topic, err)) != 0) {
+		error_prefix(err, "will");
+		return rc;
+	}
 	if (config->n_subscriptions > MQTT_SUBSCRIPTIONS_MAX)
 		return error_set(err, ERROR_LIMIT, "%zu subscriptions; at most %d", config->n_subscriptions, MQTT_SUBSCRIPTIONS_MAX);
 	for (size_t i = 0; i < config->n_subscriptions; i++)
