@@ -158,9 +158,11 @@ static void read_metadata(reader *r, const yaml_node *doc, manifest *m, const fi
 	const char *name = cJSON_GetStringValue(json_member(meta, "name"));
 	const char *ns = cJSON_GetStringValue(json_member(meta, "namespace"));
 	if (name != NULL && !name_valid(name))
-		problem_tell(r, false, line, "metadata.name: is not made of lower-case letters, digits, '-' and '.' (at most 253)");
+		problem_tell(r, false, yaml_member(node, "name")->line,
+			"metadata.name: is not made of lower-case letters, digits, '-' and '.' (at most 253)");
 	if (ns != NULL && !name_valid_ns(ns))
-		problem_tell(r, false, line, "metadata.namespace: is not made of lower-case letters, digits and '-' (at most 63)");
+		problem_tell(r, false, yaml_member(node, "namespace")->line,
+			"metadata.namespace: is not made of lower-case letters, digits and '-' (at most 63)");
 	m->name = mem_strdup(name != NULL ? name : "");
 	m->ns = mem_strdup(ns != NULL ? ns : "default");
 	cJSON_DeleteItemFromObjectCaseSensitive(meta, "name");
