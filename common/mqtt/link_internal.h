@@ -37,8 +37,9 @@ struct link {
 	struct addrinfo *addresses; /* of the broker, as resolved for this attempt */
 	struct operation *operations;
 	size_t n_operations;
-	char host[300];     /* host:port, for texts */
-	char tls_text[160]; /* OpenSSL's last complaint in this attempt */
+	char host[300]; /* host:port, for texts */
+	bool tls;
+	char tls_text[160]; /* OpenSSL's first complaint in this attempt */
 };
 
 /* On the link's thread. */

@@ -12,11 +12,13 @@
  * - Every trace line is formatted even if nobody reads it, unless the level says otherwise.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "common/mem.h"
@@ -78,12 +80,15 @@ static void on_no_answer(void *context, MQTTAsync_failureData5 *response)
 		operation_end(context);
 }
 
-/* ERR_print_errors_cb's line is "thread:error:code:library:function:reason:file:line:data": keep the reason and the data. */
+/* ERR_print_errors_cb's line is "thread:error:code:library:function:reason:file:line:data": keep the reason and the data of the first,
+ * which is the cause of the others. */
 static int on_tls_error(const char *line, size_t len, void *context)
 {
 	struct link *l = context;
 	char copy[256], *fields[9] = {0}, *rest = copy;
 
+	if (*l->tls_text)
+		return 1;
 	snprintf(copy, sizeof copy, "%.*s", (int)len, line);
 	for (size_t i = 0; i < 8 && rest; i++)
 		fields[i] = strsep(&rest, ":");
@@ -128,8 +133,13 @@ static void on_connect_failure(void *context, MQTTAsync_failureData5 *response)
 		text = describe_reason(reason, "the connection");
 	else if (*l->tls_text)
 		text = describe_tls(l);
+	else if (l->tls) /* the library says no more than that */
+		text = mem_printf(
+			"no connection to %s: refused, unreachable, no TLS there, its certificate is for another name, or it does not accept this "
+			"client's certificate",
+			l->host);
 	else
-		text = mem_printf("no connection to %s: refused, unreachable, or not an MQTT broker of this kind", l->host);
+		text = mem_printf("no connection to %s: refused, unreachable, or not an MQTT broker without TLS", l->host);
 	link__tell(l, EVENT_OPEN_ERROR, 0, reason, text);
 }
 
@@ -356,14 +366,30 @@ static int start_connect(struct link *l, const struct broker_url *broker)
 	return rc;
 }
 
+/* OpenSSL's own words leave out which file it is. Somebody may be replacing it right now: the next attempt looks again. */
+static int check_files(struct link *l)
+{
+	const struct mqtt_config *c = &l->settings->c;
+	const char *const files[] = {c->ca_file, c->cert_file, c->key_file};
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		if (!files[i] || access(files[i], R_OK) == 0)
+			continue;
+		link__tell(l, EVENT_OPEN_ERROR, 0, 0, mem_printf("cannot read %s for TLS with %s: %s", files[i], l->host, strerror(errno)));
+		return ERROR_IO;
+	}
+	return 0;
+}
+
 void link__paho_open(struct link *l, const struct broker_url *broker, uint32_t address)
 {
 	char numeric[NI_MAXHOST];
 	int rc;
 
 	snprintf(l->host, sizeof l->host, "%s:%u", broker->host, broker->port);
+	l->tls = broker->tls;
 	l->tls_text[0] = '\0';
-	if (resolve(l, broker, address, numeric, sizeof numeric) || link__is_closing(l))
+	if ((broker->tls && check_files(l)) || resolve(l, broker, address, numeric, sizeof numeric) || link__is_closing(l))
 		return;
 	if ((rc = create(l, broker, numeric)) == MQTTASYNC_SUCCESS)
 		rc = start_connect(l, broker);

@@ -1,0 +1,426 @@
+"""Real processes for tests: a mosquitto, agents, and somebody who listens.
+
+    with World() as world:                       a temporary folder, gone at the end with all that was started
+        broker = world.broker()                  on a free loopback port; stop, kill, start again, with or without its state
+        topics = world.topics(broker)            what is published, as it comes; wait(predicate) instead of sleeping
+        edge = world.edge(broker)                an ilmare-edge; kill, stop, start again on the same store and port
+        cloud = world.cloud(broker, edge)        an ilmare-cloud with the local backend
+
+Everything here waits for what can be observed, up to a deadline, and fails with what was seen instead. Programs come from the build folder that
+the variable ILMARE_BUILD names (build/debug otherwise). What a hand-played cloud agent says is in hand.py.
+"""
+
+import base64
+import hashlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PATIENCE = float(os.environ.get("ILMARE_TEST_PATIENCE", "20"))  # seconds that anything may take before a test gives up on it
+
+
+def build_dir():
+    return (ROOT / os.environ.get("ILMARE_BUILD", "build/debug")).resolve()
+
+
+def program(name):
+    path = build_dir() / "bin" / name
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: build it first, or name another build folder in ILMARE_BUILD")
+    return str(path)
+
+
+def is_sanitized():
+    """Sanitizers cost memory and time: figures mean nothing then."""
+    try:
+        return re.search(r"^ILMARE_SANITIZE:\w+=.+", (build_dir() / "CMakeCache.txt").read_text(), re.M) is not None
+    except FileNotFoundError:
+        return False
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def until(check, what, patience=PATIENCE, interval=0.005):
+    """The first true value of check(), looked at again and again: for what nobody announces."""
+    end = time.monotonic() + patience
+    while True:
+        value = check()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {patience:g} s: {what() if callable(what) else what}")
+        time.sleep(interval)
+
+
+def worker_name(kind, uid, number):
+    """Both agents compute it the same way; kind: train, eval, inference."""
+    suffix = base64.b32encode(hashlib.sha256(f"{uid}/{number}/{kind}".encode()).digest()).decode().lower()[:10]
+    return {"train": "train-worker-", "eval": "eval-worker-", "inference": "inferworker-"}[kind] + suffix
+
+
+class Process:
+    """A program with its output in a file. One object lives through several starts."""
+
+    def __init__(self, world, name, command, env=None, **more):
+        self.world, self.name, self.command, self.env, self.more = world, name, [str(c) for c in command], env, more
+        self.log = world.path / f"{name}.log"
+        self.process = None
+
+    def start(self):
+        assert not self.alive(), f"{self.name} runs already"
+        env = dict(os.environ, **{k: str(v) for k, v in (self.env or {}).items()})
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, **self.more)
+        return self
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def end(self, how, patience=PATIENCE):
+        """The exit status; None if it did not run."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            status = self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{self.name} did not end within {patience:g} s of signal {how}:\n{self.tail()}") from None
+        self.process = None
+        return status
+
+    def stop(self, patience=PATIENCE):
+        return self.end(signal.SIGTERM, patience)
+
+    def kill(self):
+        return self.end(signal.SIGKILL)
+
+    def text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def tail(self, size=3000):
+        return self.text()[-size:]
+
+    def logged(self, pattern):
+        return re.findall(pattern, self.text())
+
+    def wait_log(self, pattern, n=1, patience=PATIENCE):
+        return until(lambda: (found := self.logged(pattern)) and len(found) >= n and found,
+                     lambda: f"{self.name} logs /{pattern}/ {n} times:\n{self.tail()}", patience)
+
+    def status(self, key):
+        """A line of /proc/PID/status in bytes (RssAnon, VmRSS) or as a number (Threads)."""
+        for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name == key:
+                words = value.split()
+                return int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+        raise KeyError(key)
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def written(self):
+        """Bytes that it caused to be sent to the disk."""
+        text = pathlib.Path(f"/proc/{self.pid}/io").read_text()
+        return int(re.search(r"^write_bytes: (\d+)", text, re.M)[1])
+
+
+class Broker(Process):
+    """persist: "stop" keeps its state through stop() alone, "always" also through kill() (it saves after each change)."""
+
+    def __init__(self, world, name="mosquitto", persist="stop", config=""):
+        self.port = free_port()
+        self.dir = world.path / name
+        self.dir.mkdir()
+        lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {self.dir}/",
+                 "log_dest stderr", "log_type all" if os.environ.get("ILMARE_TEST_VERBOSE") else "log_type notice",
+                 "log_type error", "log_type warning", "max_inflight_messages 0", "max_queued_messages 0", "sys_interval 1"]
+        if persist == "always":
+            lines += ["autosave_on_changes true", "autosave_interval 1"]
+        if os.geteuid() == 0:
+            lines.append("user root")  # else it gives root up, and with it this folder
+        (self.dir / "mosquitto.conf").write_text("\n".join(lines + [config]) + "\n")
+        super().__init__(world, name, [shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", self.dir / "mosquitto.conf"])
+
+    @property
+    def url(self):
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    def start(self):
+        super().start()
+
+        def accepts():
+            assert self.alive(), f"mosquitto ended at once:\n{self.tail()}"
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+        until(accepts, "mosquitto listens")
+        return self
+
+    def forget(self):
+        """It has lost its state; call it while stopped."""
+        assert not self.alive()
+        for file in self.dir.glob("*.db*"):
+            file.unlink()
+
+    def publish(self, topic, payload, retain=False):
+        """payload: bytes, text, or a document. Returns after the broker has it."""
+        if not isinstance(payload, (bytes, str)):
+            payload = json.dumps(payload)
+        data = payload.encode() if isinstance(payload, str) else payload
+        command = ["mosquitto_pub", "-h", "127.0.0.1", "-p", str(self.port), "-V", "5", "-q", "1", "-t", topic]
+        command += ["-s"] if data else ["-n"]
+        done = subprocess.run(command + (["-r"] if retain else []), input=data, capture_output=True, timeout=PATIENCE)
+        assert done.returncode == 0, f"mosquitto_pub {topic}: {done.stderr.decode()}"
+
+
+class Message:
+    def __init__(self, topic, retained, payload, at):
+        self.topic, self.retained, self.payload, self.at = topic, retained, payload, at
+        try:
+            self.document = json.loads(payload) if payload else None
+        except ValueError:
+            self.document = None
+
+    def __repr__(self):
+        return f"{self.topic} {self.payload[:300]}"
+
+
+class Topics:
+    """All messages below a filter from its start on; each life of a broker needs one of its own."""
+
+    def __init__(self, world, broker, filters=("ilmare/v1/#",), listener=None):
+        self.messages, self.changed, self.listener = [], threading.Condition(), listener
+        mark = f"test/{os.urandom(6).hex()}"
+        broker.publish(mark, "here", retain=True)
+        command = ["mosquitto_sub", "-h", "127.0.0.1", "-p", str(broker.port), "-V", "5", "-q", "1", "--retain-as-published", "-F", "%r %t %p"]
+        for each in (*filters, mark):
+            command += ["-t", each]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.ready = threading.Event()
+        self.thread = threading.Thread(target=self._read, args=(mark,), daemon=True)
+        self.thread.start()
+        assert self.ready.wait(PATIENCE), "the subscription did not become active"
+        broker.publish(mark, "", retain=True)
+
+    def _read(self, mark):
+        for line in self.process.stdout:
+            retained, topic, payload = line.decode(errors="replace").rstrip("\n").split(" ", 2)
+            if topic == mark:
+                self.ready.set()
+                continue
+            message = Message(topic, retained == "1", payload, time.monotonic())
+            with self.changed:
+                self.messages.append(message)
+                self.changed.notify_all()
+            if self.listener:
+                self.listener(message)
+
+    def mark(self):
+        """For since: only what comes from now on."""
+        return len(self.messages)
+
+    def find(self, predicate, since=0):
+        return [m for m in list(self.messages)[since:] if predicate(m)]
+
+    def wait(self, predicate, what, since=0, patience=PATIENCE):
+        end = time.monotonic() + patience
+        at = since
+        with self.changed:
+            while True:
+                while at < len(self.messages):
+                    if predicate(self.messages[at]):
+                        return self.messages[at]
+                    at += 1
+                left = end - time.monotonic()
+                if left <= 0:
+                    break
+                self.changed.wait(left)
+        seen = "\n".join(map(repr, self.messages[since:][-12:]))
+        raise AssertionError(f"not within {patience:g} s: {what}. Seen last:\n{seen}")
+
+    def last(self, topic):
+        """The newest message there, or None."""
+        found = self.find(lambda m: m.topic == topic)
+        return found[-1] if found else None
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.thread.join()
+        self.process.stdout.close()
+
+
+class Http:
+    """The HTTP side that both agents have."""
+
+    def get(self, path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.observe_port}{path}", timeout=PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as answer:
+            with answer:
+                return answer.code, answer.read().decode()
+
+    def metrics(self):
+        """All values by name; with labels the name is as printed."""
+        status, text = self.get("/metrics")
+        assert status == 200, text
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line and not line.startswith("#")}
+
+    def serves(self):
+        try:
+            return self.get("/healthz")[0] == 200
+        except (urllib.error.URLError, ConnectionError, http.client.HTTPException, TimeoutError):
+            assert self.alive(), f"{self.name} ended:\n{self.tail()}"
+            return False
+
+    def is_linked(self):
+        return self.metrics().get("ilmare_mqtt_connected") == 1
+
+
+class Edge(Process, Http):
+    """options: settings by key with _ for . and -, as flags: workers_request_time="1s" becomes --workers-request-time=1s."""
+
+    def __init__(self, world, broker, node="edge-1", name=None, env=None, user=None, prefix=(), **options):
+        name = name or node
+        self.node, self.port = node, free_port()
+        self.observe_port = self.port
+        self.state = world.path / f"{name}.state"
+        self.options = {"node": node, "state_dir": self.state, "workers_port": self.port, "mqtt_reconnect_min": "50ms",
+                        "mqtt_reconnect_max": "200ms", "mqtt_will_delay": "0", "outbox_retry_min": "100ms", "outbox_retry_max": "1s",
+                        "mqtt_brokers": broker.url if broker else f"mqtt://127.0.0.1:{free_port()}"}
+        self.options.update(options)
+        flags = [f"--{key.replace('_', '-')}={value}" for key, value in self.options.items() if value is not None]
+        super().__init__(world, name, [*prefix, program("ilmare-edge"), *flags], env)
+
+    def start(self, wait=True):
+        super().start()
+        if wait:
+            until(self.serves, lambda: f"{self.name} answers:\n{self.tail()}")
+        return self
+
+    def connected(self, patience=PATIENCE):
+        until(self.is_linked, lambda: f"{self.name} is connected:\n{self.tail()}", patience)
+        return self
+
+    def post(self, worker, body, path=None, raw=None, headers=None, timeout=PATIENCE):
+        """(status, document) of a worker's post. body: what it says beside its name, or all of it with raw."""
+        data = raw if raw is not None else json.dumps({"name": worker, **body}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path or f'/sedna/workers/{worker}/info'}", data,
+                                         {"Content-Type": "application/json", **(headers or {})}, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as answer:
+            with answer:
+                return answer.code, json.load(answer)
+
+    def database(self):
+        return self.state / "edge.db"
+
+
+class Cloud(Process, Http):
+    """With the local backend; put manifests into `manifests` and models where they say."""
+
+    def __init__(self, world, broker, edge=None, name="cloud", env=None, lc_server=None, **options):
+        self.manifests, self.state = world.path / "manifests", world.path / f"{name}.state"
+        self.manifests.mkdir(exist_ok=True)
+        self.observe_port = free_port()
+        self.options = {"local_manifests_dir": self.manifests, "local_state_dir": self.state, "mqtt_brokers": broker.url,
+                        "lc_server": lc_server or f"http://127.0.0.1:{edge.port if edge else 9100}", "observe_port": self.observe_port,
+                        "mqtt_reconnect_min": "50ms", "mqtt_reconnect_max": "200ms", "rounds_backoff_min": "200ms",
+                        "local_stop_workers": "true"}
+        self.options.update(options)
+        flags = [f"--{key.replace('_', '-')}={value}" for key, value in self.options.items() if value is not None]
+        super().__init__(world, name, [program("ilmare-cloud"), *flags], env)
+
+    def start(self, wait=True):
+        super().start()
+        if wait:
+            until(self.serves, lambda: f"{self.name} answers:\n{self.tail()}")
+        return self
+
+
+class World:
+    """A folder, and what runs in it. On failure the logs are printed."""
+
+    def __init__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="ilmare-test-"))
+        self.parts = []
+
+    def add(self, part):
+        self.parts.append(part)
+        return part
+
+    def broker(self, **more):
+        return self.add(Broker(self, **more)).start()
+
+    def topics(self, broker, *filters, listener=None):
+        return self.add(Topics(self, broker, filters or ("ilmare/v1/#",), listener))
+
+    def edge(self, broker, start=True, **more):
+        edge = self.add(Edge(self, broker, **more))
+        return edge.start() if start else edge
+
+    def cloud(self, broker, edge=None, start=True, **more):
+        cloud = self.add(Cloud(self, broker, edge, **more))
+        return cloud.start() if start else cloud
+
+    def print_logs(self):
+        for part in self.parts:
+            if isinstance(part, Process):
+                print(f"---- {part.name}\n{part.tail(6000)}", file=sys.stderr)
+
+    def check_sanitizers(self):
+        """A sanitizer's report is a failure wherever it stands."""
+        for part in self.parts:
+            if isinstance(part, Process) and re.search(r"AddressSanitizer|LeakSanitizer|runtime error:|ThreadSanitizer", part.text()):
+                raise AssertionError(f"{part.name}:\n{part.tail(8000)}")
+
+    def close(self):
+        try:
+            for part in reversed(self.parts):
+                if isinstance(part, Topics):
+                    part.end()
+                elif isinstance(part, Process):
+                    part.end(signal.SIGTERM if isinstance(part, Cloud) else signal.SIGKILL)
+            self.check_sanitizers()
+        finally:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not None:
+            self.print_logs()
+        self.close()
