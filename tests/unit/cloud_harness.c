@@ -642,8 +642,7 @@ static bool work_pass(harness *h, device *d, const desired *doc, enum worker_kin
 	position p = doc->position;
 	says s = {.node = d->node, .from = doc->has_cursor ? doc->cursor.sample : 0, .to = d->samples, .metric = d->metric, .metric_old = 0.5};
 	if (p.phase == PHASE_WAITING && (doc->roles & ROLE_DATASET) != 0 && p.round <= d->last_round) {
-		if (kind == WORKER_TRAIN)
-			d->samples += 10;
+		d->samples = 10 * p.round; /* the same in every repetition */
 		s.to = d->samples;
 		harness_report(h, d->job, p.round, p.stage, REPORT_READY, &s);
 		return true;
@@ -698,16 +697,20 @@ bool device_pass(harness *h, device *d)
 
 void device_run(harness *h, device *d)
 {
+	position before = {0};
+	int same = 0;
 	for (int i = 0; i < 1000; i++) {
 		harness_run(h);
-		bool did = device_pass(h, d);
-		if (!did && !harness_wake(h, 15 * 60 * 1000))
+		position p = harness_position(h, d->job);
+		same = position_compare(p, before) == 0 ? same + 1 : 0;
+		before = p;
+		/* A device repeats itself later and later: let time pass when nothing comes of it. */
+		bool did = same < 4 && device_pass(h, d);
+		if (did)
+			continue;
+		if (!harness_wake(h, 15 * 60 * 1000) || p.round > d->last_round)
 			return;
-		if (!did) {
-			position p = harness_position(h, d->job);
-			if (p.round > d->last_round)
-				return;
-		}
+		same = 0;
 	}
 	fail_msg("the device never comes to rest");
 }
