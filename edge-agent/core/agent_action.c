@@ -79,6 +79,9 @@ running *agent__run(edge_agent *a, job *j, edge_action *out, enum edge_action_ki
 	a->running[a->n_running++] = run;
 	out->kind = kind;
 	out->id = run->id;
+	/* What was missing in a document is there now. */
+	if (j->problem.attempts == 0)
+		job__problem_clear(a, j);
 	return run;
 }
 

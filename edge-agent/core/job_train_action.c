@@ -75,7 +75,7 @@ static void check(edge_agent *a, job *j, moment now)
 	j->fired = j->answered == TRIGGER_YES;
 	if (j->answered == TRIGGER_UNKNOWN)
 		job__complain(a, j, why.text);
-	else if (!j->fired)
+	else if (!j->fired || j->problem.attempts == 0)
 		job__problem_clear(a, j);
 }
 
