@@ -76,7 +76,7 @@ static void a_worker_fails_and_says_its_last_words(void **state)
 	assert_true(lab_number(pod, STATE "terminated.exitCode") == 3);
 	assert_string_equal(lab_text(pod, STATE "terminated.reason"), "Error");
 	assert_string_equal(lab_text(pod, STATE "terminated.message"), "first\nbad ? thing");
-	assert_int_equal(lab_run(l, "q", "Never", "kill -KILL $$", ""), 0);
+	assert_int_equal(lab_run(l, "q", "Never", "kill -KILL $$$$", ""), 0);
 	lab_until_phase(l, "q", "Failed");
 	assert_true(lab_number(lab_pod(l, "q"), STATE "terminated.signal") == 9);
 	assert_true(lab_number(lab_pod(l, "q"), STATE "terminated.exitCode") == 137);

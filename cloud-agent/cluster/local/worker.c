@@ -24,10 +24,10 @@
 
 struct worker {
 	worker_events events;
-	uv_process_t process; /* the supervisor until it has detached */
+	uv_process_t process; /* the supervisor, if this agent started it */
 	uv_poll_t wake;
 	int wake_fd;
-	bool has_process, process_closing, has_wake, freed;
+	bool has_process, process_closing, has_wake, gone, freed;
 	int open; /* handles whose close callback is to come */
 };
 
@@ -97,14 +97,20 @@ void worker_end(const char *folder)
 
 /* ---- watching ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void maybe_closed(worker *w)
 {
-	worker *w = handle->data;
-	if (--w->open > 0 || !w->freed)
+	if (!w->freed || w->open > 0 || (w->has_process && !w->process_closing))
 		return;
 	worker_events events = w->events;
 	free(w);
 	events.closed(events.owner);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	worker *w = handle->data;
+	w->open--;
+	maybe_closed(w);
 }
 
 static void process_close(worker *w)
@@ -138,6 +144,7 @@ static void on_wake(uv_poll_t *poll, int status, int events)
 		any = true;
 	if (status != 0 || n == 0) {
 		wake_close(w);
+		w->gone = true;
 		w->events.gone(w->events.ctx);
 	} else if (any) {
 		w->events.changed(w->events.ctx);
@@ -165,13 +172,11 @@ void worker_free(worker *w)
 	if (w == NULL)
 		return;
 	w->freed = true;
-	process_close(w);
+	/* One that has ended is awaited in a moment; one that goes on has another parent when this agent is gone. */
+	if (!w->gone)
+		process_close(w);
 	wake_close(w);
-	if (w->open == 0) {
-		worker_events events = w->events;
-		free(w);
-		events.closed(events.owner);
-	}
+	maybe_closed(w);
 }
 
 int worker_adopt(uv_loop_t *loop, const char *folder, const worker_events *events, worker **out, error *err)
@@ -212,11 +217,11 @@ static int make_fifo(const char *folder, const char *name, error *err)
 	return code;
 }
 
-static void on_detached(uv_process_t *process, int64_t code, int signal)
+static void on_exit_seen(uv_process_t *process, int64_t code, int signal)
 {
 	worker *w = process->data;
 	if (code != 0 || signal != 0)
-		log_error("local", "a supervisor could not start", L_INT("exit", code), L_INT("signal", signal));
+		log_error("local", "a supervisor ended early", L_INT("exit", code), L_INT("signal", signal));
 	process_close(w);
 }
 
@@ -229,7 +234,7 @@ static int spawn(worker *w, uv_loop_t *loop, const char *supervisor, const char 
 		stdio[i].data.fd = fds[i];
 	}
 	uv_process_options_t options = {
-		.exit_cb = on_detached, .file = supervisor, .args = args, .flags = UV_PROCESS_DETACHED, .stdio_count = WORKER_FDS, .stdio = stdio};
+		.exit_cb = on_exit_seen, .file = supervisor, .args = args, .flags = UV_PROCESS_DETACHED, .stdio_count = WORKER_FDS, .stdio = stdio};
 	w->has_process = true;
 	w->process.data = w;
 	int code = uv_spawn(loop, &w->process, &options);

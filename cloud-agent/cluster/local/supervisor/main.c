@@ -1,7 +1,7 @@
 /* ilmare-worker: looks after one worker of the local backend, and outlives the agent that started it.
  *
- * Started by ilmare-cloud with the worker's folder as its argument and the files of contract.h open; not meant to be run by hand. It leaves
- * the agent's process group, so it is nobody's child, and then runs the worker as spec.json says until the worker is over. It never starts
+ * Started by ilmare-cloud with the worker's folder as its argument and the files of contract.h open; not meant to be run by hand. It leads
+ * a session of its own, so that what ends the agent leaves it alone, and runs the worker as spec.json says until the worker is over. It never starts
  * a worker that has a status already (save for restart policy Always), so a worker is run by one supervisor in all.
  */
 #include <dirent.h>
@@ -44,17 +44,10 @@ static int files_take(void)
 	return 0;
 }
 
-/* 0 in the process that goes on. */
+/* Nothing of the agent's is held on to: whoever reads its output sees the end of it when the agent ends. */
 static int detach(void)
 {
-	pid_t pid = fork();
-	if (pid < 0) {
-		perror("ilmare-worker: fork");
-		return -1;
-	}
-	if (pid > 0)
-		_exit(0);
-	setsid();
+	setsid(); /* fails where the agent has seen to it already */
 	int null = open("/dev/null", O_RDWR);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		return -1;
