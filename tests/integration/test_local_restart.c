@@ -1,0 +1,383 @@
+/* Agents that end, are killed between any two steps, lose their store, or find that a supervisor died: what a worker did is known, and none
+ * ever runs twice.
+ *
+ * For "any two steps" the calls that make something durable or start something are wrapped by the linker; a forked agent kills itself
+ * before the n-th of them, for each n until it gets through.
+ */
+#include "tests/integration/local_lab.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+
+static int setup(void **state)
+{
+	lab *l = mem_alloc(sizeof *l);
+	lab_init(l);
+	lab_start(l);
+	*state = l;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	lab *l = *state;
+	lab_fini(l);
+	free(l);
+	return 0;
+}
+
+/* ---- steps ---- */
+
+static int steps_left = -1; /* -1: nothing happens */
+
+static void step(void)
+{
+	if (steps_left > 0 && --steps_left == 0)
+		kill(getpid(), SIGKILL);
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+	step();
+	return __real_fsync(fd);
+}
+
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to)
+{
+	step();
+	return __real_rename(from, to);
+}
+
+int __real_mkdir(const char *path, mode_t mode);
+int __wrap_mkdir(const char *path, mode_t mode);
+int __wrap_mkdir(const char *path, mode_t mode)
+{
+	step();
+	return __real_mkdir(path, mode);
+}
+
+int __real_mkfifo(const char *path, mode_t mode);
+int __wrap_mkfifo(const char *path, mode_t mode);
+int __wrap_mkfifo(const char *path, mode_t mode)
+{
+	step();
+	return __real_mkfifo(path, mode);
+}
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation)
+{
+	step();
+	return __real_flock(fd, operation);
+}
+
+int __real_unlinkat(int fd, const char *path, int flags);
+int __wrap_unlinkat(int fd, const char *path, int flags);
+int __wrap_unlinkat(int fd, const char *path, int flags)
+{
+	step();
+	return __real_unlinkat(fd, path, flags);
+}
+
+int __real_sqlite3_step(sqlite3_stmt *s);
+int __wrap_sqlite3_step(sqlite3_stmt *s);
+int __wrap_sqlite3_step(sqlite3_stmt *s)
+{
+	step();
+	return __real_sqlite3_step(s);
+}
+
+int __real_uv_spawn(uv_loop_t *loop, uv_process_t *process, const uv_process_options_t *options);
+int __wrap_uv_spawn(uv_loop_t *loop, uv_process_t *process, const uv_process_options_t *options);
+int __wrap_uv_spawn(uv_loop_t *loop, uv_process_t *process, const uv_process_options_t *options)
+{
+	step();
+	int code = __real_uv_spawn(loop, process, options);
+	step();
+	return code;
+}
+
+/* ---- agents that are killed ---- */
+
+typedef struct agent {
+	lab *l;
+	int steps;
+} agent;
+
+/* A whole life of a pod: made, ended, deleted. */
+static int live(void *arg)
+{
+	agent *a = arg;
+	lab *l = a->l;
+	steps_left = a->steps;
+	lab_start(l);
+	lab_run(l, "p", "OnFailure", "echo x >> ../runs", "");
+	lab_until_phase(l, "p", "Succeeded");
+	lab_delete(l, "p", NULL);
+	loop_until(&l->loop, lab_pod(l, "p") == NULL, 20000);
+	return 0;
+}
+
+static void a_kill_between_any_two_steps_runs_nothing_twice(void **state)
+{
+	(void)state;
+	bool through = false;
+	int n = 1;
+	for (; !through; n++) {
+		lab l;
+		lab_init(&l);
+		agent a = {&l, n};
+		int status = child_end(child_fork(live, &a), 0);
+		through = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+		if (!through && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
+			fail_msg("step %d: status %d", n, status);
+		lab_start(&l);
+		/* It goes on, was never begun, or is over. */
+		if (lab_pod(&l, "p") != NULL && lab_text(lab_pod(&l, "p"), "metadata.deletionTimestamp")[0] == '\0')
+			lab_until_phase(&l, "p", "Succeeded");
+		loop_until(&l.loop, lab_pod(&l, "p") == NULL || lab_phase_is(&l, "p", "Succeeded"), 20000);
+		if (lab_pod(&l, "p") != NULL)
+			lab_delete(&l, "p", NULL);
+		loop_until(&l.loop, lab_pod(&l, "p") == NULL, 20000);
+		int runs = lab_count(&l, "runs", 'x');
+		if (runs == 0) {
+			assert_int_equal(lab_run(&l, "p", "OnFailure", "echo x >> ../runs", ""), 0);
+			lab_until_phase(&l, "p", "Succeeded");
+			runs = lab_count(&l, "runs", 'x');
+		}
+		if (runs != 1)
+			fail_msg("killed before step %d: the worker ran %d times", n, runs);
+		lab_fini(&l);
+	}
+	print_message("killed before each of %d steps\n", n - 2);
+	assert_true(n > 50);
+}
+
+/* With no loop to run. */
+static void until_processes(const lab *l, int most)
+{
+	for (int i = 0; lab_processes(l) > most; i++) {
+		if (i == 20000)
+			fail_msg("more than %d processes go on", most);
+		usleep(1000); /* between two looks */
+	}
+}
+
+/* The same for the supervisor: whatever is known of the worker in the end, it ran once at most, and nothing of it goes on. */
+static void a_supervisor_killed_between_any_two_steps(void **state)
+{
+	(void)state;
+	int n = 1, lost = 0;
+	for (bool through = false; !through; n++) {
+		lab l;
+		char at[16];
+		lab_init(&l);
+		l.config.supervisor = LAB_KILLED_SUPERVISOR;
+		snprintf(at, sizeof at, "%d", n);
+		setenv("LAB_KILL_AT", at, 1);
+		lab_start(&l);
+		assert_int_equal(lab_run(&l, "p", "OnFailure", "echo x >> ../runs", ""), 0);
+		loop_until(&l.loop, lab_phase_is(&l, "p", "Succeeded") || lab_phase_is(&l, "p", "Failed"), 20000);
+		unsetenv("LAB_KILL_AT");
+		through = lab_phase_is(&l, "p", "Succeeded");
+		lost += !through;
+		const char *reason = lab_text(lab_pod(&l, "p"), "status.reason");
+		if (!through && strcmp(reason, "Lost") != 0 && strcmp(reason, "StartFailed") != 0)
+			fail_msg("killed before step %d: %s", n, reason);
+		loop_until(&l.loop, lab_processes(&l) == 0, 20000);
+		lab_stop(&l);
+		lab_start(&l);
+		assert_true(lab_phase_is(&l, "p", through ? "Succeeded" : "Failed"));
+		assert_true(lab_count(&l, "runs", 'x') <= 1);
+		assert_int_equal(lab_delete(&l, "p", NULL), 0);
+		assert_null(lab_pod(&l, "p"));
+		lab_fini(&l);
+	}
+	print_message("supervisor killed before each of %d steps\n", lost);
+	assert_true(lost > 5);
+}
+
+static void a_worker_goes_on_without_its_agent(void **state)
+{
+	lab *l = *state;
+	assert_int_equal(lab_run(l, "p", "Never", "echo > ../ready; until test -e ../go; do sleep 0.01; done; exit 4", ""), 0);
+	assert_int_equal(lab_run(l, "q", "Never", "until test -e ../go2; do sleep 0.01; done", ""), 0);
+	loop_until(&l->loop, lab_exists(l, "ready") && lab_phase_is(l, "p", "Running"), 20000);
+	lab_stop(l);
+	assert_true(lab_processes(l) >= 4);
+	lab_start(l);
+	assert_true(lab_phase_is(l, "p", "Running"));
+	lab_stop(l);
+	free(folder_file(l->folder, "go", "")); /* it ends while nobody looks */
+	until_processes(l, 3);                  /* q: supervisor, shell, and its sleep now and then */
+	lab_start(l);
+	lab_until_phase(l, "p", "Failed");
+	assert_true(lab_number(lab_pod(l, "p"), "status.containerStatuses.0.state.terminated.exitCode") == 4);
+	lab_until_phase(l, "q", "Running");
+	free(folder_file(l->folder, "go2", ""));
+	lab_until_phase(l, "q", "Succeeded");
+}
+
+static pid_t supervisor_of(const lab *l, const char *pod)
+{
+	char *path = mem_printf("state/pods/%s/pid", lab_text(lab_pod(l, pod), "metadata.uid"));
+	char *text = lab_file(l, path);
+	pid_t pid = (pid_t)atoi(text);
+	free(text);
+	free(path);
+	return pid;
+}
+
+static void a_supervisor_that_dies_takes_its_worker_along(void **state)
+{
+	lab *l = *state;
+	assert_int_equal(lab_run(l, "p", "OnFailure", "echo x >> ../runs; exec sleep 1000", ""), 0);
+	loop_until(&l->loop, lab_count(l, "runs", 'x') == 1 && lab_phase_is(l, "p", "Running"), 20000);
+	assert_int_equal(kill(supervisor_of(l, "p"), SIGKILL), 0);
+	lab_until_phase(l, "p", "Failed");
+	assert_string_equal(lab_text(lab_pod(l, "p"), "status.reason"), "Lost");
+	loop_until(&l->loop, lab_processes(l) == 0, 20000);
+	lab_stop(l);
+	lab_start(l);
+	assert_true(lab_phase_is(l, "p", "Failed"));
+	assert_int_equal(lab_count(l, "runs", 'x'), 1);
+	/* And with no agent there, as when the machine goes down. */
+	assert_int_equal(lab_run(l, "q", "OnFailure", "echo y >> ../runs; exec sleep 1000", ""), 0);
+	loop_until(&l->loop, lab_count(l, "runs", 'y') == 1 && lab_phase_is(l, "q", "Running"), 20000);
+	pid_t pid = supervisor_of(l, "q");
+	lab_stop(l);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	until_processes(l, 0);
+	lab_start(l);
+	lab_until_phase(l, "q", "Failed");
+	assert_string_equal(lab_text(lab_pod(l, "q"), "status.reason"), "Lost");
+	assert_int_equal(lab_count(l, "runs", 'y'), 1);
+}
+
+static void an_inference_worker_is_started_again(void **state)
+{
+	lab *l = *state;
+	assert_int_equal(lab_run(l, "p", "Always", "echo x >> ../runs; exec sleep 1000", ""), 0);
+	loop_until(&l->loop, lab_count(l, "runs", 'x') == 1 && lab_phase_is(l, "p", "Running"), 20000);
+	pid_t pid = supervisor_of(l, "p");
+	lab_stop(l);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	until_processes(l, 0);
+	lab_start(l);
+	loop_until(&l->loop, lab_count(l, "runs", 'x') == 2 && lab_phase_is(l, "p", "Running"), 20000);
+	assert_true(lab_number(lab_pod(l, "p"), "status.containerStatuses.0.restartCount") == 1);
+	assert_int_equal(lab_delete(l, "p", NULL), 0);
+	loop_until(&l->loop, lab_pod(l, "p") == NULL, 20000);
+}
+
+static void stopping_can_end_the_workers(void **state)
+{
+	lab *l = *state;
+	assert_int_equal(lab_run(l, "train", "OnFailure", "trap 'exit 0' TERM; echo > ../ready; while :; do sleep 0.01; done", ""), 0);
+	assert_int_equal(lab_run(l, "infer", "Always", "exec sleep 1000", ""), 0);
+	loop_until(&l->loop, lab_exists(l, "ready") && lab_phase_is(l, "infer", "Running"), 20000);
+	lab_stop(l);
+	l->config.stop_workers = true;
+	lab_start(l);
+	lab_stop(l);
+	assert_int_equal(lab_processes(l), 0);
+	lab_start(l);
+	lab_until_phase(l, "train", "Failed"); /* it did not come to its end, whatever it exited with */
+	assert_string_equal(lab_text(lab_pod(l, "train"), "status.reason"), "Stopped");
+	lab_until_phase(l, "infer", "Running");
+}
+
+static void a_lost_store_does_not_leave_workers_unseen(void **state)
+{
+	lab *l = *state;
+	assert_int_equal(lab_run(l, "p", "Never",
+						 "trap 'until test -e ../go; do sleep 0.01; done; exit 0' TERM; echo > ../ready; while :; do sleep 0.01; done", ""),
+		0);
+	assert_int_equal(lab_run(l, "ended", "Never", "true", ""), 0);
+	loop_until(&l->loop, lab_exists(l, "ready") && lab_phase_is(l, "p", "Running") && lab_phase_is(l, "ended", "Succeeded"), 20000);
+	char *uid = mem_strdup(lab_text(lab_pod(l, "p"), "metadata.uid")), *db = mem_printf("%s/cluster.db", l->state);
+	lab_stop(l);
+	FILE *f = fopen(db, "r+e");
+	assert_non_null(f);
+	for (int i = 0; i < 1000; i++)
+		fputs("damage", f);
+	fclose(f);
+	l->epoch = 0; /* lost too; the core takes a higher one if the broker shows one */
+	lab_start(l);
+	assert_true(lab_exists(l, "state/cluster.db.bad-1"));
+	assert_null(lab_pod(l, "ended"));
+	assert_string_equal(lab_text(lab_pod(l, "p"), "metadata.uid"), uid);
+	assert_string_equal(lab_text(lab_pod(l, "p"), "metadata.labels.l"), "v");
+	assert_int_not_equal(strlen(lab_text(lab_pod(l, "p"), "metadata.deletionTimestamp")), 0);
+	free(folder_file(l->folder, "go", ""));
+	loop_until(&l->loop, lab_pod(l, "p") == NULL, 20000);
+	char *pods = mem_printf("%s/pods", l->state);
+	assert_int_equal(rmdir(pods), 0); /* it is empty */
+	free(pods);
+	free(uid);
+	free(db);
+}
+
+static int start_and_wait(void *arg)
+{
+	lab *l = arg;
+	error err = {0};
+	int code = lab_try_start(l, &err);
+	return code == ERROR_EXISTS ? 77 : 1;
+}
+
+static void two_agents_of_two_processes(void **state)
+{
+	lab *l = *state, second;
+	second = *l;
+	second.objects = NULL;
+	second.epoch = 0;
+	int status = child_end(child_fork(start_and_wait, &second), 0);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 77);
+	/* A worker that goes on does not keep the lock of its agent. */
+	assert_int_equal(lab_run(l, "p", "Never", "exec sleep 1000", ""), 0);
+	lab_until_phase(l, "p", "Running");
+	lab_stop(l);
+	lab_start(l);
+	assert_int_equal(lab_delete(l, "p", NULL), 0);
+	loop_until(&l->loop, lab_pod(l, "p") == NULL, 20000);
+}
+
+int main(void)
+{
+#define LAB_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_kill_between_any_two_steps_runs_nothing_twice),
+		cmocka_unit_test(a_supervisor_killed_between_any_two_steps),
+		LAB_TEST(a_worker_goes_on_without_its_agent),
+		LAB_TEST(a_supervisor_that_dies_takes_its_worker_along),
+		LAB_TEST(an_inference_worker_is_started_again),
+		LAB_TEST(stopping_can_end_the_workers),
+		LAB_TEST(a_lost_store_does_not_leave_workers_unseen),
+		LAB_TEST(two_agents_of_two_processes),
+	};
+	mem_init();
+	log_init("test", LOG_ERROR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
