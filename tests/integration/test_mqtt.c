@@ -2,11 +2,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "common/buf.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "tests/integration/broker.h"
@@ -341,6 +343,55 @@ static void test_broker_packet_limit(void **state)
 	peer_free(&a);
 }
 
+/* The configuration that is shipped, with the two lines replaced that its README names. */
+static int setup_laptop(void **state)
+{
+	struct fixture *f;
+	buf config = {0};
+	char line[512];
+	FILE *in = fopen(SOURCE_DIR "/broker-config/laptop.conf", "re");
+
+	assert_non_null(in);
+	while (fgets(line, sizeof line, in)) {
+		if (!strncmp(line, "listener ", 9))
+			buf_puts(&config, "listener {port} 127.0.0.1\n");
+		else if (!strncmp(line, "persistence_location ", 21))
+			buf_puts(&config, "persistence_location {dir}/\n");
+		else
+			buf_puts(&config, line);
+	}
+	fclose(in);
+	setup_with(state, buf_text(&config));
+	buf_fini(&config);
+	f = *state;
+	broker_start(f->broker);
+	f->url = broker_url(f->broker);
+	peer_config(&f->config, &f->url);
+	return 0;
+}
+
+static void test_laptop_configuration(void **state)
+{
+	struct fixture *f = *state;
+	struct peer a;
+	char *payload = mem_alloc((size_t)256 * 1024 + 1);
+
+	memset(payload, 'x', (size_t)256 * 1024);
+	start_up(f, &a);
+	assert_int_equal(mqtt_client_payload_limit(a.client, "t/kept"), 256 * 1024);
+	peer_publish(&a, "t/kept", payload, true);
+	loop_until(&f->loop, a.published == 1 && a.received == 1, SOON);
+	broker_stop(f->broker);
+	broker_start(f->broker);
+	loop_until(&f->loop, a.ups == 2, SOON);
+	assert_true(a.session_present);
+	loop_until(&f->loop, a.received == 2, SOON);
+	assert_true(a.messages[1].retained);
+	assert_string_equal(a.messages[1].payload, payload);
+	peer_free(&a);
+	free(payload);
+}
+
 /* Each state can be stopped, and freed from the callback that says so. */
 static void test_stop_before_start(void **state)
 {
@@ -369,12 +420,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_subscription_refused, setup_subscription_denied, teardown),
 		cmocka_unit_test_setup_teardown(test_wrong_password, setup_password, teardown),
 		cmocka_unit_test_setup_teardown(test_broker_packet_limit, setup_small_packets, teardown),
+		cmocka_unit_test_setup_teardown(test_laptop_configuration, setup_laptop, teardown),
 		cmocka_unit_test_setup_teardown(test_stop_before_start, setup, teardown),
 	};
 
 	mem_init();
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	log_init("test_mqtt", LOG_DEBUG);
+	log_init("test_mqtt", LOG_WARN);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
