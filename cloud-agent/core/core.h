@@ -279,6 +279,7 @@ struct job {
 	size_t n_docs;
 	position seen; /* position whose first sight was at seen_at */
 	int64_t seen_at, seen_unix;
+	bool clock_stopped; /* the node could not be reached: limits begin again when it can */
 	char *kill_uid, *kill_message; /* a pod that was deleted for a reason */
 	const char *kill_reason;
 	int64_t inference_retry_at, inference_delay;

@@ -166,6 +166,7 @@ static void take_object(controller *c, job *j, cJSON *object)
 		j->seen = v->pos;
 		j->seen_at = c->now.mono_ms;
 		j->seen_unix = c->now.unix_ms;
+		j->clock_stopped = false;
 	}
 	if (j->conflict_rv != NULL && strcmp(j->conflict_rv, j->rv) != 0) {
 		free(j->conflict_rv);

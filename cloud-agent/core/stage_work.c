@@ -91,10 +91,13 @@ static const char *fault_of(controller *c, job *j, const pod *p, const char **me
 	if (!stuck)
 		return NULL;
 	if (p->node[0] != '\0' && !node_reachable(c, p->node)) {
-		j->seen_at = c->now.mono_ms; /* the clock stands still while nobody could start it */
+		j->clock_stopped = true; /* nobody could start it */
 		job_wait(j, "NodeUnreachable", "node %s of pod %s is not ready", p->node, p->name);
 		return NULL;
 	}
+	if (j->clock_stopped)
+		j->seen_at = c->now.mono_ms;
+	j->clock_stopped = false;
 	int64_t deadline = position_deadline(j, c->cfg.start_timeout_ms);
 	if (c->now.mono_ms < deadline) {
 		job_wake_at(c, j, deadline);

@@ -487,12 +487,12 @@ job_state *harness_state(const harness *h, const char *job)
 
 /* ---- reports ---- */
 
-static void fill_train(report *r, const says *s, model *models, char *urls[4], int64_t round)
+static void fill_train(report *r, const says *s, model *models, char *urls[4], int64_t round, const char *dir)
 {
-	urls[0] = mem_printf("/out/data/train/%" PRId64 "/data.txt", round);
-	urls[1] = mem_printf("/out/train/%" PRId64, round);
-	urls[2] = mem_printf("/out/train/%" PRId64 "/serve.pb", round);
-	urls[3] = mem_printf("/out/train/%" PRId64 "/ckpt", round);
+	urls[0] = mem_printf("%s/data/train/%" PRId64 "/data.txt", dir, round);
+	urls[1] = mem_printf("%s/train/%" PRId64, dir, round);
+	urls[2] = mem_printf("%s/train/%" PRId64 "/serve.pb", dir, round);
+	urls[3] = mem_printf("%s/train/%" PRId64 "/ckpt", dir, round);
 	if (r->what == REPORT_READY) {
 		models[0] = (model){.format = "ckpt", .url = "/models/initial.ckpt"};
 		r->has_input = true;
@@ -513,10 +513,10 @@ static void fill_train(report *r, const says *s, model *models, char *urls[4], i
 	}
 }
 
-static void fill_eval(report *r, const says *s, model *models, char *urls[4], int64_t round, cJSON *metrics[2])
+static void fill_eval(report *r, const says *s, model *models, char *urls[4], int64_t round, const char *dir, cJSON *metrics[2])
 {
-	urls[0] = mem_printf("/out/data/eval/%" PRId64 "/data.txt", round);
-	urls[2] = mem_printf("/out/train/%" PRId64 "/serve.pb", round);
+	urls[0] = mem_printf("%s/data/eval/%" PRId64 "/data.txt", dir, round);
+	urls[2] = mem_printf("%s/train/%" PRId64 "/serve.pb", dir, round);
 	models[0] = (model){.format = "pb", .url = urls[2]};
 	models[1] = (model){.format = "pb", .url = "/models/serve.pb"};
 	if (r->what == REPORT_READY) {
@@ -541,6 +541,7 @@ void harness_report(harness *h, const char *job, int64_t round, enum stage stage
 {
 	static const enum phase phases[] = {PHASE_READY, PHASE_COMPLETED, PHASE_FAILED, PHASE_STARTING};
 	const cJSON *object = harness_object(h, OBJECT_JOB, job);
+	const char *dir = s->dir != NULL ? s->dir : object != NULL ? text(object, "spec", "outputDir") : "/out";
 	model models[2] = {0};
 	char *urls[4] = {0};
 	cJSON *metrics[2] = {0};
@@ -548,9 +549,9 @@ void harness_report(harness *h, const char *job, int64_t round, enum stage stage
 	r.job = (job_ref){.ns = "default", .name = job, .uid = s->uid != NULL ? s->uid : text(object, "metadata", "uid")};
 	r.position = (position){.round = round, .stage = stage, .phase = phases[what]};
 	if (stage == STAGE_TRAIN)
-		fill_train(&r, s, models, urls, round);
+		fill_train(&r, s, models, urls, round, dir);
 	else if (stage == STAGE_EVAL)
-		fill_eval(&r, s, models, urls, round, metrics);
+		fill_eval(&r, s, models, urls, round, dir, metrics);
 	if (what == REPORT_FAILED && r.reason == NULL)
 		r.reason = "ResultsMissing";
 	if (what == REPORT_WRITTEN) {

@@ -77,6 +77,7 @@ job_state *harness_state(const harness *h, const char *job);
 typedef struct says {
 	const char *uid; /* NULL: the job's */
 	const char *node, *reason;
+	const char *dir; /* output folder; NULL: the job's */
 	int64_t from, to; /* train: the range */
 	bool no_range;
 	double metric, metric_old; /* eval completed */
