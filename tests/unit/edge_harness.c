@@ -23,7 +23,7 @@ static void agent_begin(bench *b)
 	for (size_t i = 0; i < b->n_kept; i++)
 		edge_agent_restore_provisional(b->agent, &b->kept[i]);
 	edge_agent_start(b->agent, b->now);
-	bench_view(b);
+	b->watched = false;
 	if (b->linked)
 		edge_agent_link(b->agent, true, b->now);
 }
@@ -183,8 +183,11 @@ static void change_apply(bench *b, const edge_change *c)
 		break;
 	case CHANGE_PUT_PROVISIONAL:
 		kept_drop(b, c->provisional->worker);
-		b->kept[b->n_kept++] = (provisional){.worker = mem_strdup(c->provisional->worker), .ns = mem_strdup(c->provisional->ns),
-			.job = mem_strdup(c->provisional->job), .body = mem_strdup(c->provisional->body), .uptime_ms = c->provisional->uptime_ms};
+		b->kept[b->n_kept++] = (provisional){.worker = mem_strdup(c->provisional->worker),
+			.ns = mem_strdup(c->provisional->ns),
+			.job = mem_strdup(c->provisional->job),
+			.body = mem_strdup(c->provisional->body),
+			.uptime_ms = c->provisional->uptime_ms};
 		break;
 	case CHANGE_DROP_PROVISIONAL:
 		kept_drop(b, c->uid);
@@ -359,13 +362,36 @@ static bool crashes(bench *b, const edge_action *x)
 {
 	if (++b->steps != b->crash_at)
 		return false;
+	if (b->fault_commit) {
+		b->fail_count[EDGE_COMMIT] = 3;
+		return false;
+	}
 	if (!b->crash_before)
 		(void)perform(b, x);
-	bench_restart(b);
+	if (b->fault_store)
+		bench_lose_store(b);
+	else
+		bench_restart(b);
 	return true;
 }
 
-void bench_turn(bench *b)
+/* As the shell does: a file that is newly watched is looked at. */
+static bool watch_begins(bench *b)
+{
+	const char *url;
+	enum dataset_format format;
+	bool watched = false, began;
+
+	for (size_t i = 0; edge_agent_watch(b->agent, i, &url, &format); i++)
+		watched |= strcmp(url, URL) == 0 && format == FORMAT_TXT;
+	began = watched && !b->watched;
+	b->watched = watched;
+	if (began)
+		bench_view(b);
+	return began;
+}
+
+static void actions_run(bench *b)
 {
 	edge_action x;
 
@@ -384,6 +410,13 @@ void bench_turn(bench *b)
 			action_end(b, &x, 0);
 		}
 	}
+}
+
+void bench_turn(bench *b)
+{
+	do {
+		actions_run(b);
+	} while (!b->blind && watch_begins(b));
 	assert_true(edge_agent_wake(b->agent) > b->now.mono_ms); /* a deadline that has passed would have been acted on */
 }
 
@@ -419,7 +452,7 @@ void bench_view(bench *b)
 		.generation = b->generation,
 		.samples = b->samples,
 		.size = b->samples * SAMPLE_BYTES,
-		.changed_ms = b->now.unix_ms,
+		.changed_ms = b->changed_ms,
 		.error = b->file_error};
 
 	edge_agent_dataset(b->agent, URL, FORMAT_TXT, &v, b->now);
@@ -428,6 +461,7 @@ void bench_view(bench *b)
 void bench_append(bench *b, int64_t n)
 {
 	b->samples += n;
+	b->changed_ms = b->now.unix_ms;
 	bench_view(b);
 }
 
@@ -436,5 +470,6 @@ void bench_replace(bench *b, int64_t n)
 	b->generation++;
 	b->version++;
 	b->samples = n;
+	b->changed_ms = b->now.unix_ms;
 	bench_view(b);
 }

@@ -55,8 +55,9 @@ typedef struct bench {
 	int commits;
 
 	/* the world */
-	int64_t generation, version, samples; /* of the dataset file */
+	int64_t generation, version, samples, changed_ms; /* of the dataset file */
 	const char *file_error;
+	bool watched, blind; /* blind: the file is looked at when the test says so, not when the agent begins to watch it */
 	folder folders[BENCH_MAX];
 	size_t n_folders;
 	int evals;                       /* times that eval data was written */
@@ -82,15 +83,17 @@ typedef struct bench {
 	int asked[ACTION_KINDS]; /* how often each kind of action was asked for */
 	int steps, crash_at;     /* crash_at: end the agent at this step; 0: never */
 	bool crash_before;       /* before the step is performed, else between performing and edge_agent_done */
+	bool fault_store;        /* and the store is lost */
+	bool fault_commit;       /* no crash: from that step on the next three commits fail */
 	edge_action last;
 } bench;
 
-void bench_init(bench *b);      /* an agent with a new store, started, link down */
+void bench_init(bench *b); /* an agent with a new store, started, link down */
 void bench_init_with(bench *b, void (*change)(edge_config *c));
 void bench_fini(bench *b);
-void bench_restart(bench *b);   /* as after kill -9; the link comes up again if it was up */
-void bench_lose_store(bench *b); /* then restart */
-void bench_turn(bench *b);      /* everything that there is to do now */
+void bench_restart(bench *b);           /* as after kill -9; the link comes up again if it was up */
+void bench_lose_store(bench *b);        /* then restart */
+void bench_turn(bench *b);              /* everything that there is to do now */
 void bench_sleep(bench *b, int64_t ms); /* time passes, turns at the agent's own wake times */
 /* The next deadline: milliseconds from now, or -1 for never. */
 int64_t bench_wake(bench *b);
@@ -101,8 +104,8 @@ void bench_end_held(bench *b, size_t i, int code); /* perform and end a held act
 /* A document for job "job" in namespace "ns" on this node, all four roles, URL, OUT, train trigger num_of_samples >= 1, deploy trigger
  * acc_delta > 0. Models live in static memory; change what a test needs, then bench_send. */
 desired bench_desired(const char *uid, int64_t round, enum stage stage, enum phase phase);
-void bench_send(bench *b, desired *d);                 /* with a new stamp, then a turn */
-void bench_send_at(bench *b, desired *d, stamp s);     /* no turn */
+void bench_send(bench *b, desired *d);             /* with a new stamp, then a turn */
+void bench_send_at(bench *b, desired *d, stamp s); /* no turn */
 /* session NULL: of this agent. jobs: uids, ended by NULL. With a new stamp, no turn. */
 void bench_inventory(bench *b, const char *session, const char *first, ...) __attribute__((sentinel));
 void bench_inventory_at(bench *b, stamp s, const char *session, const char *uid);
@@ -128,8 +131,8 @@ int bench_completed(bench *b, enum worker_kind kind, int64_t round); /* of U1: p
 /* ---- looking ---- */
 
 const outbox_row *bench_row(const bench *b, int64_t round, enum stage stage, enum report_what what); /* of U1, as stored */
-const record *bench_job(const bench *b, const char *uid); /* as stored */
-int bench_said(const bench *b, const char *topic_end);    /* how many messages on topics that end so */
+const record *bench_job(const bench *b, const char *uid);                                            /* as stored */
+int bench_said(const bench *b, const char *topic_end); /* how many messages on topics that end so */
 const said *bench_last(const bench *b, const char *topic_end);
 report *bench_report(const bench *b, int64_t round, enum stage stage, enum report_what what); /* decoded; to be freed */
 const folder *bench_folder(const bench *b, int64_t round);

@@ -77,7 +77,8 @@ static void test_bad_states(void **state)
 
 static outbox_row row_at(int64_t round, enum stage stage, enum report_what what, int64_t seq)
 {
-	return (outbox_row){.position = {.round = round, .stage = stage}, .what = what, .seq = seq, .from = -1, .reason = "why", .payload = "{}"};
+	return (outbox_row){
+		.position = {.round = round, .stage = stage}, .what = what, .seq = seq, .from = -1, .reason = "why", .payload = "{}"};
 }
 
 static void test_rows_are_copied_found_and_bounded(void **state)

@@ -12,6 +12,7 @@ static void open_with(bench *b, int64_t samples)
 	desired d = bench_desired(U1, 1, STAGE_TRAIN, PHASE_WAITING);
 
 	bench_init_with(b, at_once);
+	b->blind = true;
 	bench_ready(b);
 	b->samples = samples;
 	bench_send(b, &d);
@@ -112,6 +113,7 @@ static void test_file_changed_while_the_agent_was_down(void **state)
 	b.jobs[0]->alloc.begin = bench_cursor(&b, 0, 0);
 	bench_replace(&b, 4);
 	bench_restart(&b);
+	bench_view(&b);
 	bench_sleep(&b, 2000);
 	assert_round_done(&b, 4);
 	bench_fini(&b);

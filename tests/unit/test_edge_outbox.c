@@ -1,0 +1,348 @@
+/* What goes out and when: reports with back-off and settling, presence, dataset status, counters of inference, and an agent that sleeps. */
+#include "tests/unit/edge_harness.h"
+
+static void open_with_report(bench *b)
+{
+	desired d = bench_desired(U1, 1, STAGE_EVAL, PHASE_WAITING);
+
+	bench_init(b);
+	bench_ready(b);
+	bench_send(b, &d);
+	assert_int_equal(bench_said(b, "/eval/ready"), 1);
+}
+
+static void test_backoff_doubles_with_jitter_to_its_maximum(void **state)
+{
+	bench b;
+	(void)state;
+
+	open_with_report(&b);
+	bench_sleep(&b, 2001);
+	assert_int_equal(bench_said(&b, "/eval/ready") >= 2, 1);
+	bench_sleep(&b, 3600 * 1000);
+	b.n_out = 0;
+	bench_sleep(&b, INT64_C(24) * 3600 * 1000);
+	/* Between 0 and 10 minutes each: five on average, so about 288 a day. */
+	assert_in_range(bench_said(&b, "/eval/ready"), 200, 400);
+	assert_in_range(bench_wake(&b), 1, 10 * 60 * 1000);
+	bench_fini(&b);
+}
+
+static void test_offline_nothing_goes_out_and_a_new_link_sends_all(void **state)
+{
+	bench b;
+	(void)state;
+
+	open_with_report(&b);
+	bench_sleep(&b, 7200 * 1000);
+	edge_agent_link(b.agent, false, b.now);
+	bench_turn(&b);
+	b.n_out = 0;
+	assert_int_equal(bench_wake(&b), -1);
+	bench_sleep(&b, 86400 * 1000);
+	assert_int_equal(b.n_out, 0);
+	edge_agent_link(b.agent, true, b.now);
+	bench_turn(&b);
+	assert_int_equal(bench_said(&b, "/eval/ready"), 1);
+	assert_int_equal(bench_said(&b, "/presence/" NODE), 1);
+	bench_sleep(&b, 2001); /* from the smallest window on */
+	assert_true(bench_said(&b, "/eval/ready") >= 2);
+	bench_fini(&b);
+}
+
+/* Rules 1 and 2, for every position a document can show. */
+static void test_settling(void **state)
+{
+	static const struct {
+		enum stage stage;
+		enum phase phase;
+		int64_t round;
+		bool settled;
+	} rows[] = {
+		{STAGE_EVAL, PHASE_WAITING, 1, false},
+		{STAGE_TRAIN, PHASE_COMPLETED, 1, false},
+		{STAGE_EVAL, PHASE_READY, 1, true},
+		{STAGE_EVAL, PHASE_STARTING, 1, true},
+		{STAGE_EVAL, PHASE_RUNNING, 1, true},
+		{STAGE_EVAL, PHASE_COMPLETED, 1, true},
+		{STAGE_EVAL, PHASE_FAILED, 1, true},
+		{STAGE_DEPLOY, PHASE_WAITING, 1, true},
+		{STAGE_TRAIN, PHASE_WAITING, 2, true},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		bench b;
+		desired d = bench_desired(U1, rows[i].round, rows[i].stage, rows[i].phase);
+		edge_counters seen;
+
+		open_with_report(&b);
+		b.n_out = 0;
+		d.roles = ROLE_TRAIN;
+		bench_send(&b, &d);
+		if (bench_row(&b, 1, STAGE_EVAL, REPORT_READY)->settled != rows[i].settled)
+			fail_msg("row %zu", i);
+		bench_sleep(&b, 3600 * 1000);
+		assert_int_equal(bench_said(&b, "/eval/ready") == 0, rows[i].settled);
+		edge_agent_counters(b.agent, &seen);
+		assert_int_equal(seen.settled, rows[i].settled);
+		assert_int_equal(seen.unsettled, !rows[i].settled);
+		if (rows[i].settled)
+			assert_int_equal(bench_wake(&b), -1);
+		bench_fini(&b);
+	}
+}
+
+static void test_documents_never_bring_a_report_forward(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 1, STAGE_EVAL, PHASE_READY);
+	int before;
+	(void)state;
+
+	open_with_report(&b);
+	bench_sleep(&b, 7200 * 1000);
+	before = bench_said(&b, "/eval/ready");
+	for (int i = 0; i < 100; i++) {
+		d.position.phase = i % 2 == 0 ? PHASE_READY : PHASE_WAITING;
+		bench_send(&b, &d);
+	}
+	assert_true(bench_said(&b, "/eval/ready") <= before + 1);
+	assert_false(bench_row(&b, 1, STAGE_EVAL, REPORT_READY)->settled);
+	bench_sleep(&b, 600 * 1000);
+	assert_true(bench_said(&b, "/eval/ready") > before);
+	bench_fini(&b);
+}
+
+static void test_rows_of_old_rounds_go(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 2, STAGE_TRAIN, PHASE_RUNNING);
+	(void)state;
+
+	open_with_report(&b);
+	bench_send(&b, &d);
+	assert_non_null(bench_row(&b, 1, STAGE_EVAL, REPORT_READY));
+	d.position.round = 3;
+	bench_send(&b, &d);
+	assert_null(bench_row(&b, 1, STAGE_EVAL, REPORT_READY));
+	bench_fini(&b);
+}
+
+/* The order is that of the commits, over all jobs, also after a restart. */
+static void test_lowest_seq_first(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 1, STAGE_EVAL, PHASE_WAITING);
+	int64_t last = 0;
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	for (int i = 4; i > 0; i--) {
+		char name[16], uid[16];
+
+		snprintf(name, sizeof(name), "job-%d", i);
+		snprintf(uid, sizeof(uid), "uid-%d", i);
+		d.job.name = name;
+		d.job.uid = uid;
+		bench_send(&b, &d);
+	}
+	b.n_out = 0;
+	bench_restart(&b);
+	bench_turn(&b);
+	assert_int_equal(bench_said(&b, "/eval/ready"), 4);
+	for (size_t i = 0; i < b.n_out; i++) {
+		report *rep;
+
+		if (strstr(b.out[i].topic, "/eval/ready") == NULL)
+			continue;
+		assert_int_equal(report_decode(b.out[i].payload, strlen(b.out[i].payload), STAGE_EVAL, REPORT_READY, &rep, NULL), 0);
+		assert_true(rep->seq > last);
+		last = rep->seq;
+		report_free(rep);
+	}
+	assert_int_equal(b.meta.seq, 4);
+	bench_fini(&b);
+}
+
+static void test_presence(void **state)
+{
+	bench b;
+	presence *p;
+	const said *birth;
+	char *to, *payload;
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	birth = bench_last(&b, "/presence/" NODE);
+	assert_true(birth->retained);
+	assert_int_equal(presence_decode(birth->payload, strlen(birth->payload), &p, NULL), 0);
+	assert_true(p->online);
+	assert_string_equal(p->session, b.session);
+	assert_string_equal(p->version, "1.0");
+	assert_non_null(p->ts);
+	presence_free(p);
+	edge_agent_will(b.agent, &to, &payload);
+	assert_string_equal(to, birth->topic);
+	assert_int_equal(presence_decode(payload, strlen(payload), &p, NULL), 0);
+	assert_false(p->online);
+	assert_string_equal(p->session, b.session);
+	presence_free(p);
+	free(to);
+	free(payload);
+	edge_agent_farewell(b.agent, &to, &payload);
+	assert_int_equal(presence_decode(payload, strlen(payload), &p, NULL), 0);
+	assert_false(p->online);
+	presence_free(p);
+	free(to);
+	free(payload);
+	edge_agent_link(b.agent, false, b.now);
+	edge_agent_link(b.agent, true, b.now);
+	bench_turn(&b);
+	assert_int_equal(bench_said(&b, "/presence/" NODE), 2);
+	bench_fini(&b);
+}
+
+static dataset_status *status_of(const bench *b)
+{
+	dataset_status *s;
+	const said *m = bench_last(b, "/dataset/ds/node/" NODE "/status");
+
+	assert_non_null(m);
+	assert_true(m->retained);
+	assert_int_equal(dataset_status_decode(m->payload, strlen(m->payload), &s, NULL), 0);
+	return s;
+}
+
+static void test_dataset_status_is_thinned_and_repeated_on_a_new_link(void **state)
+{
+	bench b;
+	dataset_status *s;
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	bench_dataset_doc(&b, "ds-1", "ds", URL);
+	assert_int_equal(bench_said(&b, "/status"), 1);
+	for (int i = 0; i < 10; i++) {
+		bench_append(&b, 1);
+		bench_sleep(&b, 100);
+	}
+	assert_int_equal(bench_said(&b, "/status"), 1);
+	bench_sleep(&b, 5000);
+	assert_int_equal(bench_said(&b, "/status"), 2);
+	s = status_of(&b);
+	assert_int_equal(s->samples, 10);
+	assert_int_equal(s->size, 100);
+	assert_non_null(s->changed);
+	assert_null(s->error);
+	dataset_status_free(s);
+	/* At rest: nothing. */
+	bench_sleep(&b, 86400 * 1000);
+	assert_int_equal(bench_said(&b, "/status"), 2);
+	assert_int_equal(bench_wake(&b), -1);
+	edge_agent_link(b.agent, false, b.now);
+	bench_append(&b, 5);
+	bench_sleep(&b, 10000);
+	assert_int_equal(bench_said(&b, "/status"), 2);
+	edge_agent_link(b.agent, true, b.now);
+	bench_turn(&b);
+	assert_int_equal(bench_said(&b, "/status"), 3);
+	s = status_of(&b);
+	assert_int_equal(s->samples, 15);
+	dataset_status_free(s);
+	b.file_error = "gone";
+	bench_view(&b);
+	bench_sleep(&b, 5000);
+	s = status_of(&b);
+	assert_string_equal(s->error, "gone");
+	dataset_status_free(s);
+	bench_fini(&b);
+}
+
+static void test_inference_counters_are_thinned(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 3, STAGE_TRAIN, PHASE_RUNNING);
+	char name[WORKER_NAME_SIZE];
+	const said *m;
+	infer_stats *s;
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	bench_send(&b, &d);
+	bench_worker(WORKER_INFERENCE, U1, 2, name);
+	for (int i = 0; i < 20; i++) {
+		(void)bench_post(&b, POST_INFERENCE, POST_NO_STATUS, name);
+		bench_sleep(&b, 1000);
+		assert_int_equal(b.replies[b.next_post], 200);
+	}
+	assert_in_range(bench_said(&b, "/infer/stats"), 4, 5);
+	m = bench_last(&b, "/infer/stats");
+	assert_false(m->retained);
+	assert_int_equal(infer_stats_decode(m->payload, strlen(m->payload), &s, NULL), 0);
+	assert_int_equal(s->inferences, 5);
+	assert_int_equal(s->hard_examples, 2);
+	assert_string_equal(s->worker, name);
+	infer_stats_free(s);
+	/* Somebody else's worker speaks for nobody. */
+	bench_sleep(&b, 60000);
+	b.n_out = 0;
+	bench_worker(WORKER_INFERENCE, U2, 2, name);
+	(void)bench_post(&b, POST_INFERENCE, POST_NO_STATUS, name);
+	bench_sleep(&b, 60000);
+	assert_int_equal(bench_said(&b, "/infer/stats"), 0);
+	bench_fini(&b);
+}
+
+static void test_an_idle_agent_does_nothing(void **state)
+{
+	bench b;
+	int commits, steps;
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	for (int i = 0; i < 10; i++) {
+		char name[16], uid[16];
+		desired d;
+
+		snprintf(name, sizeof(name), "job-%d", i);
+		snprintf(uid, sizeof(uid), "uid-%d", i);
+		d = bench_desired(uid, 1, STAGE_TRAIN, PHASE_WAITING);
+		d.job.name = name;
+		bench_send(&b, &d);
+	}
+	bench_dataset_doc(&b, "ds-1", "ds", URL);
+	bench_sleep(&b, 60000);
+	commits = b.commits;
+	steps = b.steps;
+	assert_int_equal(bench_wake(&b), -1);
+	bench_sleep(&b, INT64_C(30) * 86400 * 1000);
+	bench_view(&b);
+	bench_turn(&b);
+	assert_int_equal(b.commits, commits);
+	assert_int_equal(b.steps, steps);
+	bench_fini(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_backoff_doubles_with_jitter_to_its_maximum),
+		cmocka_unit_test(test_offline_nothing_goes_out_and_a_new_link_sends_all),
+		cmocka_unit_test(test_settling),
+		cmocka_unit_test(test_documents_never_bring_a_report_forward),
+		cmocka_unit_test(test_rows_of_old_rounds_go),
+		cmocka_unit_test(test_lowest_seq_first),
+		cmocka_unit_test(test_presence),
+		cmocka_unit_test(test_dataset_status_is_thinned_and_repeated_on_a_new_link),
+		cmocka_unit_test(test_inference_counters_are_thinned),
+		cmocka_unit_test(test_an_idle_agent_does_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
