@@ -11,11 +11,12 @@ struct inbox {
 	uv_async_t *wake; /* NULL: detached */
 	struct event *first, **last;
 	size_t bytes, max_bytes;
+	uint32_t patience_ms;
 	uint64_t dropped;
 	bool refusing;
 };
 
-struct inbox *inbox_new(uv_async_t *wake, size_t max_bytes)
+struct inbox *inbox_new(uv_async_t *wake, size_t max_bytes, uint32_t patience_ms)
 {
 	struct inbox *b = mem_alloc(sizeof *b);
 
@@ -23,6 +24,7 @@ struct inbox *inbox_new(uv_async_t *wake, size_t max_bytes)
 		abort();
 	b->wake = wake;
 	b->max_bytes = max_bytes;
+	b->patience_ms = patience_ms;
 	b->last = &b->first;
 	return b;
 }
@@ -61,7 +63,7 @@ void event_free(struct event *e)
 /* With the lock held: false if the message has to go. */
 static bool wait_for_room(struct inbox *b, size_t size)
 {
-	uint64_t deadline = uv_hrtime() + (uint64_t)INBOX_PATIENCE_MS * 1000000;
+	uint64_t deadline = uv_hrtime() + (uint64_t)b->patience_ms * 1000000;
 
 	while (!b->refusing && b->bytes > 0 && (size > b->max_bytes || b->bytes > b->max_bytes - size)) {
 		uint64_t now = uv_hrtime();

@@ -1,7 +1,7 @@
 /* What the library's threads have to tell the loop: a bounded queue that wakes it.
  *
  * Invariants: events keep their order. Only messages are bounded (everything else answers something that the loop asked for, and that is
- * bounded). When it is full, the library's thread waits for the loop, which makes the broker wait through TCP; after INBOX_PATIENCE_MS it
+ * bounded). When it is full, the library's thread waits for the loop, which makes the broker wait through TCP; when its patience ends it
  * drops the message and counts it. That wait is why the loop must never need the library's lock (see link.h).
  *
  * Any thread, except where said.
@@ -13,8 +13,6 @@
 #include <uv.h>
 
 #include "common/mqtt/message.h"
-
-enum { INBOX_PATIENCE_MS = 5000 };
 
 enum event_kind {
 	EVENT_UP,         /* flag: session present; limits */
@@ -48,7 +46,7 @@ struct event {
 struct inbox;
 
 /* `wake` gets uv_async_send while it is attached. */
-struct inbox *inbox_new(uv_async_t *wake, size_t max_bytes);
+struct inbox *inbox_new(uv_async_t *wake, size_t max_bytes, uint32_t patience_ms);
 void inbox_free(struct inbox *b); /* with what is in it */
 void event_free(struct event *e);
 

@@ -10,8 +10,10 @@
 #include "common/mem.h"
 #include "common/mqtt/link_internal.h"
 
-/* It needs little; this bounds what a deep call of the resolver or of OpenSSL may touch. */
-enum { STACK_BYTES = 256 * 1024 };
+enum {
+	STACK_BYTES = 256 * 1024, /* it needs little; this bounds what a deep call of the resolver or of OpenSSL may touch */
+	INBOX_PATIENCE_MS = 5000  /* a loop that is busy for longer loses messages */
+};
 
 struct job {
 	struct job *next;
@@ -28,7 +30,7 @@ struct link *link_new(struct settings *settings, uv_async_t *wake)
 	if (uv_mutex_init(&l->lock) || uv_cond_init(&l->wake))
 		abort();
 	l->settings = settings;
-	l->inbox = inbox_new(wake, settings->c.queue_bytes);
+	l->inbox = inbox_new(wake, settings->c.queue_bytes, INBOX_PATIENCE_MS);
 	l->last = &l->first;
 	/* All publishes of the window, all subscriptions, one probe. */
 	l->n_operations = settings->c.max_inflight + settings->c.n_subscriptions + 1;

@@ -64,6 +64,18 @@ static void start_up(struct fixture *f, struct peer *p)
 	loop_until(&f->loop, p->ups == 1, SOON);
 }
 
+/* main has set a proxy that nobody listens at: MQTT does not go there, and those who want one still find it. */
+static void test_proxies_are_not_for_mqtt(void **state)
+{
+	struct fixture *f = *state;
+	struct peer a;
+
+	start_up(f, &a);
+	assert_null(getenv("http_proxy"));
+	assert_string_equal(getenv("HTTP_PROXY"), "http://127.0.0.1:1");
+	peer_free(&a);
+}
+
 static void test_publish_and_receive(void **state)
 {
 	struct fixture *f = *state;
@@ -410,6 +422,7 @@ static void test_stop_before_start(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_proxies_are_not_for_mqtt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_publish_and_receive, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_empty_and_request, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
@@ -425,6 +438,7 @@ int main(int argc, char **argv)
 	};
 
 	mem_init();
+	setenv("http_proxy", "http://127.0.0.1:1", 1);
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	log_init("test_mqtt", LOG_WARN);

@@ -2,8 +2,10 @@
  * name, floods, a loop that is busy, and stopping in the middle of any of it.
  */
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -381,6 +383,47 @@ static void test_stop_while_syn_is_dropped(void **state)
 	close(listener);
 }
 
+/* The resolver as a test wants it: it hangs while `resolver_hangs` is set, as with a dead name server. */
+int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res);
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res);
+static uv_sem_t resolver_released;
+static atomic_bool resolver_hangs;
+
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res)
+{
+	if (atomic_load(&resolver_hangs))
+		uv_sem_wait(&resolver_released);
+	return __real_getaddrinfo(node, service, hints, res);
+}
+
+static void test_resolver_hangs(void **state)
+{
+	struct fixture *f = *state;
+
+	atomic_store(&resolver_hangs, true);
+	f->config.connect_timeout_s = 1;
+	peer_start(&f->a, &f->loop, &f->config);
+	loop_until(&f->loop, mqtt_client_state(f->a.client) == MQTT_CLOSING, SOON);
+	assert_non_null(strstr(mqtt_client_problem(f->a.client), "within 1 s"));
+	loop_for(&f->loop, 500); /* no second one begins before the first has ended */
+	assert_int_equal(mqtt_client_counters(f->a.client)->attempts, 1);
+	atomic_store(&resolver_hangs, false);
+	uv_sem_post(&resolver_released);
+	loop_until(&f->loop, f->a.ups == 1, SOON);
+	peer_free(&f->a);
+
+	/* Stopping does not wait for it; the thread that does is left to itself. */
+	atomic_store(&resolver_hangs, true);
+	peer_start(&f->a, &f->loop, &f->config);
+	loop_until(&f->loop, mqtt_client_state(f->a.client) == MQTT_CONNECTING, SOON);
+	loop_for(&f->loop, 50);
+	stop_within(f, 500);
+	atomic_store(&resolver_hangs, false);
+	uv_sem_post(&resolver_released);
+	start_up(f, &f->a);
+	peer_free(&f->a);
+}
+
 static void test_stop_on_dead_link(void **state)
 {
 	struct fixture *f = *state;
@@ -472,6 +515,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_stop_while_connecting, setup_proxy, teardown),
 		cmocka_unit_test_setup_teardown(test_stop_at_any_moment, setup_proxy, teardown),
 		cmocka_unit_test_setup_teardown(test_stop_while_syn_is_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_resolver_hangs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stop_on_dead_link, setup_proxy, teardown),
 		cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_slow_loop, setup, teardown),
@@ -481,5 +525,6 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	log_init("test_mqtt_faults", LOG_WARN);
+	uv_sem_init(&resolver_released, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
