@@ -203,6 +203,20 @@ static int deploy(file_work *w)
 	return code;
 }
 
+void file_work_hide_root(const char *root_dir, char *text)
+{
+	size_t len = strlen(root_dir);
+
+	while (len > 0 && root_dir[len - 1] == '/')
+		len--;
+	for (char *at = text; len > 0 && (at = strstr(at, root_dir)) != NULL;) {
+		if (at[len] == '/' && (at == text || strchr(" \"'(:=,", at[-1])))
+			memmove(at, at + len, strlen(at + len) + 1);
+		else
+			at++;
+	}
+}
+
 void file_work_run(file_work *w)
 {
 	int code = 0;
@@ -236,6 +250,7 @@ void file_work_run(file_work *w)
 		code = error_set(&w->err, ERROR_INTERNAL, "action %d is not file work", (int)w->action.kind);
 		break;
 	}
+	file_work_hide_root(w->root_dir, w->err.text);
 	w->result.code = code;
 	w->result.text = code ? w->err.text : NULL;
 	/* The file is not what the scanner took it for: begin anew, so that the core hears of a new generation before it decides again. */

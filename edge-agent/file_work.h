@@ -25,4 +25,7 @@ typedef struct file_work {
 /* Runs it; the result is in w->result, its text in w->err. Any thread, one at a time per scanner. */
 void file_work_run(file_work *w);
 
+/* Take the prefix of the node's root out of a text that may be sent: paths read as in the documents then. In place; any thread. */
+void file_work_hide_root(const char *root_dir, char *text);
+
 #endif

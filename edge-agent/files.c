@@ -133,10 +133,14 @@ static void tell(dataset *d)
 {
 	scan_view v;
 	dataset_view view;
+	char *problem;
 
 	scanner_view(d->scanner, &v);
 	if (v.more || !v.looked)
 		return;
+	problem = mem_strdup(v.code ? v.error : NULL);
+	if (problem)
+		file_work_hide_root(d->files->config.root_dir, problem);
 	view = (dataset_view){.looked = true,
 	                      .generation = v.generation,
 	                      .samples = v.end.samples,
@@ -144,8 +148,9 @@ static void tell(dataset *d)
 	                      .waiting_bytes = v.waiting_bytes,
 	                      .skipped = v.skipped,
 	                      .changed_ms = v.changed_ms,
-	                      .error = v.code ? v.error : NULL};
+	                      .error = problem};
 	d->files->events.view(d->files->events.ctx, d->url, d->format, &view);
+	free(problem);
 }
 
 /* ---- work ---- */
@@ -209,7 +214,7 @@ static job *job_new(files *f, dataset *d)
 	j->file.scanner = d ? d->scanner : NULL;
 	j->file.stop = d ? &d->stop : &f->stop;
 	j->file.deployed_kept = f->config.deployed_kept;
-	j->file.root_dir = f->config.root_dir ? f->config.root_dir : "";
+	j->file.root_dir = f->config.root_dir;
 	return j;
 }
 
@@ -422,6 +427,7 @@ files *files_new(uv_loop_t *loop, const files_config *config, const files_events
 
 	f->loop = loop;
 	f->config = *config;
+	f->config.root_dir = config->root_dir ? config->root_dir : "";
 	f->events = *events;
 	uv_timer_init(loop, &f->slow);
 	f->slow.data = f;
