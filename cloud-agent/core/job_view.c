@@ -181,7 +181,8 @@ static void read_round_input(job_view *v, const cJSON *condition, stage_input *o
 
 static void read_history(job_view *v)
 {
-	int64_t sedna_round = v->started ? 0 : v->first_round - 1;
+	/* Conditions of Sedna's are of some earlier round: which one no longer matters once a round of ours has begun. */
+	int64_t sedna_round = (v->started ? v->pos.round : v->first_round) - 1;
 	size_t n = (size_t)cJSON_GetArraySize(v->conditions);
 	const cJSON **list = arena_alloc(v->mem, (n + 1) * sizeof *list);
 	size_t i = 0;
