@@ -222,12 +222,16 @@ static void tracked_settle(tracked *t)
 {
 	pods *p = t->owner;
 	error err = {0};
-	cJSON *status = status_of(p, t);
-	int code = status != NULL ? pods__set_status(p, t->ns, t->name, t->uid, status, &err) : 0;
-	if (code == ERROR_NOT_FOUND || code == ERROR_CONFLICT)
-		code = 0; /* its row is gone or another's: nothing to store */
-	if (code == 0 && t->worker == NULL && t->deleting)
+	int code = 0;
+	if (t->worker == NULL && t->deleting) {
 		code = pods__finish(p, t->ns, t->name, t->uid, &err);
+	} else {
+		cJSON *status = status_of(p, t);
+		if (status != NULL)
+			code = pods__set_status(p, t->ns, t->name, t->uid, status, &err);
+		if (code == ERROR_NOT_FOUND || code == ERROR_CONFLICT)
+			code = 0; /* its row is gone or another's: nothing to store */
+	}
 	t->dirty = code != 0;
 	if (t->dirty) {
 		log_error("local", "what became of a worker cannot be stored; it is tried again", L_STR("pod", t->name), L_STR("error", err.text));
