@@ -76,14 +76,20 @@ static void store_end(bench *b)
 	store_meta_fini(&b->meta);
 }
 
-void bench_fini(bench *b)
+void bench_quiet(bench *b)
 {
-	edge_agent_free(b->agent);
-	store_end(b);
 	for (size_t i = 0; i < b->n_out; i++) {
 		free(b->out[i].topic);
 		free(b->out[i].payload);
 	}
+	b->n_out = 0;
+}
+
+void bench_fini(bench *b)
+{
+	edge_agent_free(b->agent);
+	store_end(b);
+	bench_quiet(b);
 }
 
 void bench_restart(bench *b)

@@ -132,6 +132,7 @@ int bench_completed(bench *b, enum worker_kind kind, int64_t round); /* of U1: p
 
 const outbox_row *bench_row(const bench *b, int64_t round, enum stage stage, enum report_what what); /* of U1, as stored */
 const record *bench_job(const bench *b, const char *uid);                                            /* as stored */
+void bench_quiet(bench *b);                                                                          /* forget what was published */
 int bench_said(const bench *b, const char *topic_end); /* how many messages on topics that end so */
 const said *bench_last(const bench *b, const char *topic_end);
 report *bench_report(const bench *b, int64_t round, enum stage stage, enum report_what what); /* decoded; to be freed */

@@ -20,7 +20,7 @@ static void test_backoff_doubles_with_jitter_to_its_maximum(void **state)
 	bench_sleep(&b, 2001);
 	assert_int_equal(bench_said(&b, "/eval/ready") >= 2, 1);
 	bench_sleep(&b, 3600 * 1000);
-	b.n_out = 0;
+	bench_quiet(&b);
 	bench_sleep(&b, INT64_C(24) * 3600 * 1000);
 	/* Between 0 and 10 minutes each: five on average, so about 288 a day. */
 	assert_in_range(bench_said(&b, "/eval/ready"), 200, 400);
@@ -37,7 +37,7 @@ static void test_offline_nothing_goes_out_and_a_new_link_sends_all(void **state)
 	bench_sleep(&b, 7200 * 1000);
 	edge_agent_link(b.agent, false, b.now);
 	bench_turn(&b);
-	b.n_out = 0;
+	bench_quiet(&b);
 	assert_int_equal(bench_wake(&b), -1);
 	bench_sleep(&b, 86400 * 1000);
 	assert_int_equal(b.n_out, 0);
@@ -77,7 +77,7 @@ static void test_settling(void **state)
 		edge_counters seen;
 
 		open_with_report(&b);
-		b.n_out = 0;
+		bench_quiet(&b);
 		d.roles = ROLE_TRAIN;
 		bench_send(&b, &d);
 		if (bench_row(&b, 1, STAGE_EVAL, REPORT_READY)->settled != rows[i].settled)
@@ -148,7 +148,7 @@ static void test_lowest_seq_first(void **state)
 		d.job.uid = uid;
 		bench_send(&b, &d);
 	}
-	b.n_out = 0;
+	bench_quiet(&b);
 	bench_restart(&b);
 	bench_turn(&b);
 	assert_int_equal(bench_said(&b, "/eval/ready"), 4);
@@ -290,7 +290,7 @@ static void test_inference_counters_are_thinned(void **state)
 	infer_stats_free(s);
 	/* Somebody else's worker speaks for nobody. */
 	bench_sleep(&b, 60000);
-	b.n_out = 0;
+	bench_quiet(&b);
 	bench_worker(WORKER_INFERENCE, U2, 2, name);
 	(void)bench_post(&b, POST_INFERENCE, POST_NO_STATUS, name);
 	bench_sleep(&b, 60000);

@@ -455,7 +455,7 @@ static void test_restored_cluster(void **state)
 	assert_true(bench_row(&b, 1, STAGE_TRAIN, REPORT_READY)->settled);
 	d.position.phase = PHASE_WAITING;
 	bench_append(&b, 1);
-	b.n_out = 0;
+	bench_quiet(&b);
 	bench_send(&b, &d);
 	assert_false(bench_row(&b, 1, STAGE_TRAIN, REPORT_READY)->settled);
 	bench_sleep(&b, 10000);
