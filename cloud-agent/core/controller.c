@@ -75,6 +75,7 @@ void controller_free(controller *c)
 	for (size_t i = 0; i < c->n_events; i++)
 		event_free(&c->events[i]);
 	event_free(&c->event_out);
+	free(c->out_topic);
 	free(c->out_payload);
 	free((char *)c->cfg.root);
 	free((char *)c->cfg.version);
