@@ -257,6 +257,7 @@ static int start_core(app *a, error *err)
 	config.retry_min_ms = o->retry_min_ms;
 	config.retry_max_ms = o->retry_max_ms;
 	config.result_grace_ms = o->result_grace_ms;
+	config.status_interval_ms = o->status_ms;
 	config.round_bytes_max = o->round_bytes_max;
 	config.provisional_max = (size_t)o->provisional_max;
 	config.provisional_bytes_max = (size_t)o->provisional_bytes_max;

@@ -50,6 +50,8 @@ static const config_row rows[] = {
 	 .help = "Look at the train trigger at once when samples arrive, not only every checkPeriodSeconds."},
 	{.key = "dataset.lookPeriod", .type = CONFIG_DURATION, .offset = AT(look_ms), .fallback = "60s", .min = 100, .max = DAY,
 	 .help = "How often a dataset file is looked at where the system does not notify of changes (network file systems)."},
+	{.key = "dataset.statusPeriod", .type = CONFIG_DURATION, .offset = AT(status_ms), .fallback = "5s", .min = 10, .max = DAY,
+	 .help = "At most one status of a dataset, and one message with the counters of an inference worker, in this time."},
 	{.key = "dataset.lineMax", .type = CONFIG_SIZE, .offset = AT(line_max), .fallback = "1MiB", .min = 64, .max = 64 * 1024 * 1024,
 	 .help = "Longest sample. A longer one is left out, counted, and said in the dataset's status."},
 	{.key = "dataset.roundMax", .type = CONFIG_SIZE, .offset = AT(round_bytes_max), .fallback = "1GiB", .min = 1024, .max = INT64_C(1) << 50,

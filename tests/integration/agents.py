@@ -317,6 +317,7 @@ class Edge(Process, Http):
         self.state = world.path / f"{name}.state"
         self.options = {"node": node, "state_dir": self.state, "workers_port": self.port, "mqtt_reconnect_min": "50ms",
                         "mqtt_reconnect_max": "200ms", "mqtt_will_delay": "0", "outbox_retry_min": "100ms", "outbox_retry_max": "1s",
+                        "dataset_status_period": "100ms",
                         "mqtt_brokers": broker.url if broker else f"mqtt://127.0.0.1:{free_port()}"}
         self.options.update(options)
         flags = [f"--{key.replace('_', '-')}={value}" for key, value in self.options.items() if value is not None]
