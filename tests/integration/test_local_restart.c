@@ -45,6 +45,8 @@ static int teardown(void **state)
 
 static int steps_left = -1; /* -1: nothing happens */
 
+static int fails_left = -1; /* the n-th step of a statement does nothing and fails */
+
 static void step(void)
 {
 	if (steps_left > 0 && --steps_left == 0)
@@ -104,6 +106,8 @@ int __wrap_sqlite3_step(sqlite3_stmt *s);
 int __wrap_sqlite3_step(sqlite3_stmt *s)
 {
 	step();
+	if (fails_left > 0 && --fails_left == 0)
+		return SQLITE_IOERR;
 	return __real_sqlite3_step(s);
 }
 
@@ -181,6 +185,47 @@ static void until_processes(const lab *l, int most)
 			fail_msg("more than %d processes go on", most);
 		usleep(1000); /* between two looks */
 	}
+}
+
+/* Each step of the store fails once; what was refused is asked for again, as the core does. */
+static void a_store_that_fails_is_tried_again(void **state)
+{
+	(void)state;
+	bool through = false;
+	int n = 1;
+	log_set_level((enum log_level) - 1); /* all of this is said, many times */
+	for (; !through; n++) {
+		lab l;
+		error err = {0};
+		lab_init(&l);
+		l.config.retry_ms = 20;
+		fails_left = n;
+		while (lab_try_start(&l, &err) != 0) {
+			l.cluster->ops->free(l.cluster);
+			loop_fini(&l.loop);
+		}
+		loop_until(&l.loop, l.synced, 20000);
+		lab_put(&l, "a.yaml", "apiVersion: sedna.io/v1alpha1\nkind: Model\nmetadata: {name: m}\nspec: {url: /1, format: pb}\n");
+		loop_until(&l.loop, lab_object(&l, "Model", "m") != NULL, 20000);
+		while (lab_patch(&l, OBJECT_MODEL, "m", lab_text(lab_object(&l, "Model", "m"), "metadata.resourceVersion"), "{\"x\":1}") != 0)
+			continue;
+		while ((l.code = lab_run(&l, "p", "OnFailure", "echo x >> ../runs", "")) != 0 && l.code != ERROR_EXISTS)
+			continue;
+		/* An answer is as good as an event. */
+		loop_until(&l.loop, lab_phase_is(&l, "p", "Succeeded"), 20000);
+		while (lab_delete(&l, "p", NULL) != 0)
+			continue;
+		loop_until(&l.loop, lab_pod(&l, "p") == NULL, 20000);
+		assert_int_equal(lab_count(&l, "runs", 'x'), 1);
+		lab_drop(&l, "a.yaml");
+		loop_until(&l.loop, cJSON_IsNull(lab_object(&l, "Model", "m")) || lab_object(&l, "Model", "m") == NULL, 20000);
+		through = fails_left > 0;
+		fails_left = -1;
+		lab_fini(&l);
+	}
+	log_set_level(LOG_ERROR);
+	print_message("each of %d steps of statements failed\n", n - 2);
+	assert_true(n > 50);
 }
 
 /* The same for the supervisor: whatever is known of the worker in the end, it ran once at most, and nothing of it goes on. */
@@ -369,6 +414,7 @@ int main(void)
 #define LAB_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_kill_between_any_two_steps_runs_nothing_twice),
+		cmocka_unit_test(a_store_that_fails_is_tried_again),
 		cmocka_unit_test(a_supervisor_killed_between_any_two_steps),
 		LAB_TEST(a_worker_goes_on_without_its_agent),
 		LAB_TEST(a_supervisor_that_dies_takes_its_worker_along),

@@ -91,7 +91,7 @@ static bool time_valid(const char *t)
 	size_t hours = strspn(t, "0123456789");
 	if (hours < 1 || hours > 2 || t[hours] != ':' || strspn(t + hours + 1, "0123456789") != 2 || t[hours + 3] != '\0')
 		return false;
-	int h = atoi(t), m = atoi(t + hours + 1);
+	long h = strtol(t, NULL, 10), m = strtol(t + hours + 1, NULL, 10);
 	return m < 60 && (h < 24 || (h == 24 && m == 0));
 }
 

@@ -85,6 +85,7 @@ int host_config_init(const cluster_local_config *from, cluster_local_config *out
 	fill(&out->restart_min_ms, 10000);
 	fill(&out->restart_max_ms, 300000);
 	fill(&out->restart_reset_ms, 600000);
+	fill(&out->retry_ms, 1000);
 	return 0;
 }
 
@@ -96,31 +97,31 @@ void host_config_fini(cluster_local_config *c)
 	*c = (cluster_local_config){0};
 }
 
-int host_lock(const char *folder, int *out, error *err)
+int host_lock(const char *folder, int *fd, error *err)
 {
 	char *path = mem_printf("%s/lock", folder);
 	char pid[32] = {0};
 	int code = 0;
-	*out = -1;
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0) {
+	*fd = -1;
+	int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (file < 0) {
 		code = error_errno(err, errno, "cannot open %s", path);
 		goto free_path;
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		ssize_t n = errno == EWOULDBLOCK ? pread(fd, pid, sizeof pid - 1, 0) : -1;
+	if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+		ssize_t n = errno == EWOULDBLOCK ? pread(file, pid, sizeof pid - 1, 0) : -1;
 		pid[strcspn(pid, "\n")] = '\0';
 		code = n >= 0 ?
 			error_set(err, ERROR_EXISTS, "the state folder %s is in use by another agent (process %s)", folder, n > 0 ? pid : "?") :
 			error_errno(err, errno, "cannot lock %s", path);
-		close(fd);
+		close(file);
 		goto free_path;
 	}
 	snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
 	/* For people; without it the lock holds all the same. */
-	if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, strlen(pid), 0) < 0)
+	if (ftruncate(file, 0) != 0 || pwrite(file, pid, strlen(pid), 0) < 0)
 		pid[0] = '\0';
-	*out = fd;
+	*fd = file;
 free_path:
 	free(path);
 	return code;

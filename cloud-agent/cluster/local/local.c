@@ -66,16 +66,15 @@ static const cJSON *on_secret(void *ctx, const char *ns, const char *name)
 	return mirror_secret(l->mirror, ns, name);
 }
 
-static void on_read(void *ctx)
+static int on_read(void *ctx, error *err)
 {
 	local *l = ctx;
-	error err = {0};
-	if (pods_start(l->pods, &err) != 0) {
-		/* Nothing may be decided without knowing the workers; what failed is the disk or the store. */
-		log_error("local", "the workers of before cannot be looked at; nothing begins", L_STR("error", err.text));
-		return;
-	}
+	int code = pods_start(l->pods, err);
+	/* Nothing may be decided without knowing the workers. */
+	if (code != 0)
+		return error_prefix(err, "the workers of before cannot be looked at");
 	l->base.events.synced(l->base.events.ctx, true);
+	return 0;
 }
 
 /* ---- operations ---- */

@@ -32,6 +32,7 @@ typedef struct cluster_local_config {
 	int64_t rescan_ms;                      /* and the folder is looked at this often in any case: 60 s */
 	int64_t restart_min_ms, restart_max_ms; /* back-off before a worker is run again: 10 s doubling to 5 min */
 	int64_t restart_reset_ms;               /* a run that lasted this long begins it anew: 10 min */
+	int64_t retry_ms;                       /* a folder or store that failed is tried again after this, doubling to 60 s: 1 s */
 } cluster_local_config;
 
 /* Copies the configuration; nothing happens before ops->start. NULL, with *err, if a folder is not named or the supervisor is not found.

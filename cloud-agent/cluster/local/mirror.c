@@ -13,7 +13,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-enum { RETRY_MIN_MS = 1000, RETRY_MAX_MS = 60000 };
+enum { RETRY_MAX_MS = 60000 };
 
 /* An object whose document is missing, and since when. */
 typedef struct missing {
@@ -230,21 +230,20 @@ static void on_due(void *ctx)
 {
 	mirror *m = ctx;
 	error err = {0};
-	if (look(m, &err) != 0) {
-		/* What was applied before the failure is in the store, and told with the rest later. */
-		tell_all(m, m->read);
+	int code = look(m, &err);
+	/* What was applied before a failure is in the store; before the first complete list it is told with the rest. */
+	tell_all(m, m->read || code == 0);
+	if (code == 0 && !m->read)
+		code = m->host.read(m->host.ctx, &err);
+	if (code != 0) {
 		failed(m, &err);
 		return;
 	}
+	m->read = true;
 	if (m->error_told[0] != '\0')
 		log_info("local", "the manifests are read again");
 	m->error_told[0] = '\0';
-	m->retry_ms = RETRY_MIN_MS;
-	bool first = !m->read;
-	m->read = true;
-	tell_all(m, true);
-	if (first)
-		m->host.read(m->host.ctx);
+	m->retry_ms = m->host.config->retry_ms;
 }
 
 mirror *mirror_new(const mirror_host *host)
@@ -255,7 +254,7 @@ mirror *mirror_new(const mirror_host *host)
 	m->catalog = catalog_new(c->manifests);
 	m->watch = watch_new(host->loop, c->manifests, c->settle_ms, c->rescan_ms, on_due, m);
 	m->error_told = mem_strdup("");
-	m->retry_ms = RETRY_MIN_MS;
+	m->retry_ms = m->host.config->retry_ms;
 	m->again = true;
 	return m;
 }

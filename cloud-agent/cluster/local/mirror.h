@@ -20,8 +20,8 @@ typedef struct mirror_host {
 	const cluster_local_config *config;
 	/* An object is like this now, or (NULL) gone. Takes the object. */
 	void (*object)(void *ctx, enum object_kind kind, const char *ns, const char *name, cJSON *object);
-	/* The folder has been read completely for the first time, and all objects were told. */
-	void (*read)(void *ctx);
+	/* The folder has been read completely for the first time, and all objects were told. If it fails all of that comes again. */
+	int (*read)(void *ctx, error *err);
 	void *ctx;
 } mirror_host;
 

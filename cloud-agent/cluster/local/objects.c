@@ -168,7 +168,7 @@ static int row_get(objects *o, enum object_kind kind, const char *ns, const char
 		row->generation = sqlite3_column_int64(s, 2);
 		row->created = text_column(s, 3);
 		row->deleting = text_column(s, 4);
-		row->source = text_column(s, 8);
+		row->source = mem_strdup(sqlite3_column_text(s, 8) != NULL ? (const char *)sqlite3_column_text(s, 8) : "");
 		code = parse_column(s, 5, &row->meta, err);
 		if (code == 0)
 			code = parse_column(s, 6, &row->spec, err);
@@ -281,7 +281,7 @@ static int apply_in(objects *o, const manifest *m, const char *source, cJSON **c
 	bool is_new = code == ERROR_NOT_FOUND, spec_same = !is_new && same(row.spec, m->spec);
 	bool meta_same = !is_new && same(row.meta, m->meta);
 	code = 0;
-	if (meta_same && spec_same && strcmp(row.source, source) == 0)
+	if (meta_same && spec_same && row.source != NULL && strcmp(row.source, source) == 0)
 		goto free_row;
 	if (is_new)
 		row_first(&row);

@@ -17,7 +17,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-enum { RETRY_MIN_MS = 1000, RETRY_MAX_MS = 60000, END_LIMIT_MS = 60000 };
+enum { RETRY_MAX_MS = 60000, END_LIMIT_MS = 60000 };
 
 static const char *meta_text(const cJSON *object, const char *name)
 {
@@ -49,7 +49,7 @@ pods *pods_new(const pods_host *host)
 	p->env = worker_env();
 	p->folder = mem_printf("%s/pods", host->config->state);
 	p->logs = mem_printf("%s/logs", host->config->state);
-	p->retry_ms = RETRY_MIN_MS;
+	p->retry_ms = p->host.config->retry_ms;
 	p->timer_open = true;
 	uv_timer_init(host->loop, &p->retry);
 	p->retry.data = p;
@@ -239,7 +239,7 @@ static void tracked_settle(tracked *t)
 			uv_timer_start(&p->retry, on_retry, (uint64_t)p->retry_ms, 0);
 		return;
 	}
-	p->retry_ms = RETRY_MIN_MS;
+	p->retry_ms = p->host.config->retry_ms;
 	if (t->worker == NULL)
 		tracked_free(t);
 }
@@ -420,8 +420,10 @@ void pods_stop(pods *p, bool end_workers, void (*closed)(void *ctx), void *ctx)
 		return;
 	}
 	p->ending = false;
-	while (p->first != NULL)
-		tracked_free(p->first);
+	for (tracked *t = p->first, *next; t != NULL; t = next) {
+		next = t->next;
+		tracked_free(t);
+	}
 	p->stopping = true;
 	uv_close((uv_handle_t *)&p->retry, on_timer_closed);
 }

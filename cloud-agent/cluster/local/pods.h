@@ -24,7 +24,7 @@ typedef struct pods_host {
 } pods_host;
 
 pods *pods_new(const pods_host *host);
-/* Find what earlier agents left: `object` is called for every pod. Once, when Secrets can be answered for. */
+/* Find what earlier agents left: `object` is called for every pod. When Secrets can be answered for; again if it fails. */
 int pods_start(pods *p, error *err);
 /* *out: the pod as it is (EXISTS: the one that is there). A pod that cannot be run is created and Failed, with the reason in its status. */
 int pods_create(pods *p, const char *ns, const char *name, const cJSON *pod, cJSON **out, error *err);

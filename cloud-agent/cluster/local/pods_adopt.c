@@ -70,7 +70,8 @@ static int adopt_row(pods *p, const object_key *key, error *err)
 	bool deleting = text_at(pod, "metadata", "deletionTimestamp")[0] != '\0';
 	char *folder = pods__folder(p, uid);
 	p->host.object(p->host.ctx, key->ns, key->name, cJSON_Duplicate(pod, 1));
-	code = pods__watch(p, pod, err);
+	bool known = pods__find(p, uid) != NULL; /* an earlier try came so far */
+	code = known ? 0 : pods__watch(p, pod, err);
 	if (code == 0 && deleting)
 		worker_end(folder);
 	else if (code == ERROR_NOT_FOUND && deleting)

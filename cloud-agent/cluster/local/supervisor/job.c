@@ -13,7 +13,7 @@
 /* 0, or the first mistake. All members are needed. */
 static int read_texts(job *j, error *err)
 {
-	const char *policy = NULL;
+	const char *policy = "";
 	int a = json_get_string(j->tree, "spec", "folder", &j->folder, err);
 	int b = a == 1 ? json_get_string(j->tree, "spec", "log", &j->log, err) : a;
 	int c = b == 1 ? json_get_string(j->tree, "spec", "restartPolicy", &policy, err) : b;
