@@ -104,48 +104,63 @@ static cJSON *step_encode(const step *s, const char *time)
 
 typedef struct listed {
 	cJSON *condition;
+	condition_note note;
 	bool keep;
 } listed;
 
-static int64_t member_round(arena *mem, const cJSON *condition, int64_t *deployed)
+static int64_t round_of(arena *mem, listed *l)
 {
-	const cJSON *obj = json_member(condition_data(mem, condition), "ilmare");
-	int64_t round = 0;
-	json_get_int(obj, "", "round", 1, JSON_MAX_INT, &round, NULL);
-	if (deployed != NULL)
-		json_get_int(json_member(obj, "deployed"), "", "round", 1, JSON_MAX_INT, deployed, NULL);
-	return round;
+	if (l->note.round < 0) {
+		l->note.round = 0;
+		json_get_int(json_member(condition_data(mem, l->condition), "ilmare"), "", "round", 1, JSON_MAX_INT, &l->note.round, NULL);
+	}
+	return l->note.round;
 }
 
-static void mark(listed *list, size_t n)
+static bool is(const listed *l, enum stage stage, enum phase phase)
 {
-	arena *mem = arena_new();
-	int64_t deployed = 0, evaluated = 0, round;
-	bool last_eval = false, last_train = false, of_evaluated = false, of_deployed = false, train_input = false, eval_input = false;
-	int64_t present = member_round(mem, list[n - 1].condition, &deployed);
-	list[n - 1].keep = true;
-	for (size_t i = n; i-- > 0 && !last_eval;) {
-		if (condition_is(list[i].condition, STAGE_EVAL, PHASE_COMPLETED)) {
-			last_eval = list[i].keep = true;
-			evaluated = member_round(mem, list[i].condition, NULL);
+	return l->note.stage == (int)stage && l->note.phase == (int)phase;
+}
+
+/* The newest input of a stage, if it is of the present round. */
+static void mark_input(arena *mem, listed *list, size_t n, enum stage stage, int64_t present)
+{
+	for (size_t i = n; i-- > 0;) {
+		if (is(&list[i], stage, PHASE_READY)) {
+			list[i].keep = list[i].keep || round_of(mem, &list[i]) == present;
+			return;
 		}
 	}
+}
+
+static int64_t mark_evaluated(arena *mem, listed *list, size_t n)
+{
 	for (size_t i = n; i-- > 0;) {
-		const cJSON *condition = list[i].condition;
-		bool input = condition_is(condition, STAGE_TRAIN, PHASE_READY);
-		if (input ? !train_input : condition_is(condition, STAGE_EVAL, PHASE_READY) && !eval_input) {
-			if (member_round(mem, condition, NULL) == present)
-				list[i].keep = true;
-			*(input ? &train_input : &eval_input) = true; /* older ones are of earlier rounds */
-		} else if (condition_is(condition, STAGE_TRAIN, PHASE_COMPLETED)) {
-			round = member_round(mem, condition, NULL);
-			bool want_evaluated = last_eval && round == evaluated && !of_evaluated;
-			bool want_deployed = deployed > 0 && round == deployed && !of_deployed;
-			list[i].keep = list[i].keep || !last_train || want_evaluated || want_deployed;
-			last_train = true;
-			of_evaluated = of_evaluated || want_evaluated;
-			of_deployed = of_deployed || want_deployed;
+		if (is(&list[i], STAGE_EVAL, PHASE_COMPLETED)) {
+			list[i].keep = true;
+			return round_of(mem, &list[i]);
 		}
+	}
+	return -1;
+}
+
+static void mark(listed *list, size_t n, const member *last)
+{
+	arena *mem = arena_new();
+	int64_t evaluated = mark_evaluated(mem, list, n), deployed = last->has_deployed ? last->deployed.round : -1;
+	bool trained = false, of_evaluated = false, of_deployed = false;
+	list[n - 1].keep = true;
+	mark_input(mem, list, n, STAGE_TRAIN, last->round);
+	mark_input(mem, list, n, STAGE_EVAL, last->round);
+	for (size_t i = n; i-- > 0;) {
+		if (!is(&list[i], STAGE_TRAIN, PHASE_COMPLETED))
+			continue;
+		int64_t round = round_of(mem, &list[i]);
+		bool want_evaluated = round == evaluated && !of_evaluated, want_deployed = round == deployed && !of_deployed;
+		list[i].keep = list[i].keep || !trained || want_evaluated || want_deployed;
+		trained = true;
+		of_evaluated = of_evaluated || want_evaluated;
+		of_deployed = of_deployed || want_deployed;
 	}
 	arena_free(mem);
 }
@@ -162,28 +177,27 @@ static size_t condition_size(const cJSON *condition)
 	return size;
 }
 
-void conditions_trim(cJSON *list, const condition_limits *limits)
+static bool over(size_t left, size_t bytes, const condition_limits *limits)
 {
-	size_t n = (size_t)cJSON_GetArraySize(list), left = n, bytes = 0, i = 0;
-	if (n == 0)
+	return left > (size_t)limits->max || bytes > CONDITIONS_BYTES_MAX || limits->compact;
+}
+
+/* Drop from the list what is over the limits, never what later stages read. */
+static void trim(cJSON *list, listed *all, size_t n, const member *last, const condition_limits *limits)
+{
+	size_t left = n, bytes = 0;
+	for (size_t i = 0; i < n; i++)
+		bytes += condition_size(all[i].condition);
+	if (!over(left, bytes, limits))
 		return;
-	listed *all = mem_alloc(n * sizeof *all);
-	cJSON *condition;
-	cJSON_ArrayForEach(condition, list) {
-		all[i++].condition = condition;
-		bytes += condition_size(condition);
+	mark(all, n, last);
+	for (size_t i = 0; i < n && over(left, bytes, limits); i++) {
+		if (all[i].keep)
+			continue;
+		bytes -= condition_size(all[i].condition);
+		left--;
+		cJSON_Delete(cJSON_DetachItemViaPointer(list, all[i].condition));
 	}
-	if (left > (size_t)limits->max || bytes > CONDITIONS_BYTES_MAX || limits->compact) {
-		mark(all, n);
-		for (i = 0; i < n && (left > (size_t)limits->max || bytes > CONDITIONS_BYTES_MAX || limits->compact); i++) {
-			if (all[i].keep)
-				continue;
-			bytes -= condition_size(all[i].condition);
-			left--;
-			cJSON_Delete(cJSON_DetachItemViaPointer(list, all[i].condition));
-		}
-	}
-	free(all);
 }
 
 /* ---- models ---- */
@@ -246,8 +260,9 @@ static void amend_last(cJSON *list, const member *m)
 cJSON *change_patch(const job_view *v, const change *ch, const condition_limits *limits, int64_t unix_ms)
 {
 	char time[32];
-	cJSON *status = cJSON_CreateObject();
+	cJSON *status = cJSON_CreateObject(), *condition;
 	cJSON *list = v->conditions != NULL ? cJSON_Duplicate(v->conditions, 1) : cJSON_CreateArray();
+	size_t n = 0;
 	time_format(unix_ms, time);
 	if (!v->has_start_time)
 		json_put_string(status, "startTime", time);
@@ -255,7 +270,17 @@ cJSON *change_patch(const job_view *v, const change *ch, const condition_limits 
 		amend_last(list, &ch->m);
 	for (size_t i = 0; i < ch->n; i++)
 		cJSON_AddItemToArray(list, step_encode(&ch->steps[i], time));
-	conditions_trim(list, limits);
+	listed *all = mem_alloc((v->n_conditions + ch->n + 1) * sizeof *all);
+	cJSON_ArrayForEach(condition, list)
+	{
+		const step *s = n >= v->n_conditions ? &ch->steps[n - v->n_conditions] : NULL;
+		all[n].condition = condition;
+		all[n].note = s == NULL ? v->notes[n] : (condition_note){.stage = (int)s->stage, .phase = (int)s->phase, .round = s->m.round};
+		n++;
+	}
+	if (n > 0)
+		trim(list, all, n, ch->n > 0 ? &ch->steps[ch->n - 1].m : &ch->m, limits);
+	free(all);
 	json_put(status, "conditions", list);
 	return status;
 }

@@ -265,7 +265,7 @@ static void touch_due(controller *c)
 	for (size_t i = 0; i < c->jobs.n; i++) {
 		job *j = c->jobs.entries[i].value;
 		if (j->wake <= now)
-			job_touch(c, j);
+			job_poke(c, j);
 		else if (j->wake < c->due)
 			c->due = j->wake;
 	}

@@ -81,6 +81,7 @@ struct pod {
 	enum pod_phase phase;
 	bool terminating, hot;
 	int64_t restarts;
+	int64_t round; /* that its name was made from, as its annotation says and its name proves; -1: none */
 	int64_t live_since;   /* monotonic: since when its stage is over and it still lives; -1 */
 	int64_t remove_again; /* monotonic: asked to go, not before this once more; -1: not asked */
 	flight *flight;       /* its deletion */
@@ -138,8 +139,26 @@ typedef struct stage_input {
 
 enum retrain_from { RETRAIN_BETTER, RETRAIN_LAST, RETRAIN_DEPLOYED };
 
+/* Parsed `data` of conditions, so that what stays in the list is not parsed again with every patch. */
+typedef struct data_cache {
+	struct data_entry {
+		char *text;
+		cJSON *tree;
+		bool used;
+	} entries[16];
+	size_t n;
+} data_cache;
+void data_cache_sweep(data_cache *cache); /* drop what no view has used since the last sweep; the newest view stays valid */
+void data_cache_fini(data_cache *cache);
+
+typedef struct condition_note { /* what a condition is, in short */
+	int stage, phase; /* of the enums; -1: neither */
+	int64_t round;    /* -1: not looked at */
+} condition_note;
+
 typedef struct job_view {
 	arena *mem;
+	data_cache *cache;
 	bool deleting;
 	const char *created;
 	/* spec; when spec_error is not NULL the rest of this part is not to be used */
@@ -157,6 +176,8 @@ typedef struct job_view {
 	bool first_sample_end;
 	/* status */
 	const cJSON *conditions;
+	condition_note *notes; /* one for each */
+	size_t n_conditions;
 	bool has_start_time, started; /* started: the last condition is one of ours */
 	int64_t first_round;          /* not started: the round to begin with */
 	position pos;
@@ -171,11 +192,10 @@ typedef struct job_view {
 	results trained_deployed;            /* Train/Completed of the round that is deployed */
 } job_view;
 
-job_view *job_view_new(const cJSON *object); /* points into object */
+job_view *job_view_new(const cJSON *object, data_cache *cache); /* points into object, and into the cache if there is one */
 void job_view_free(job_view *v);
 /* A condition's data: tree in mem, or NULL. */
 const cJSON *condition_data(arena *mem, const cJSON *condition);
-bool condition_is(const cJSON *condition, enum stage stage, enum phase phase);
 /* job_spec.c: the part of the view that comes from the spec. */
 void job_spec_read(job_view *v, const cJSON *object);
 
@@ -207,8 +227,6 @@ typedef struct condition_limits {
 } condition_limits;
 /* The merge patch of .status, to be freed. */
 cJSON *change_patch(const job_view *v, const change *ch, const condition_limits *limits, int64_t unix_ms);
-/* Drop from a list what is over the limits, never what later stages read. */
-void conditions_trim(cJSON *list, const condition_limits *limits);
 /* Models with their metrics bounded; *truncated says whether something was left out. */
 cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t metrics_max, bool *truncated);
 
@@ -261,10 +279,12 @@ typedef struct made_pod { /* created by this process: never again, even if it va
 struct job {
 	char *ns, *name, *key, *uid, *rv;
 	cJSON *object;
+	data_cache cache;
 	job_view *view;
 	facts facts;
 	char problem_text[CONDITION_MESSAGE_MAX + 1];
-	bool stale; /* facts are to be made anew */
+	bool stale;     /* facts are to be made anew */
+	bool unwritten; /* since they were, its desired documents have not been compared */
 	bool dirty;
 	job *dirty_next;
 	flight *flight;
@@ -289,7 +309,8 @@ struct job {
 	char state_reason[TEXT_MAX_REASON + 1], state_message[CONDITION_MESSAGE_MAX + 1]; /* why it waits, beside the condition's own */
 };
 
-void job_touch(controller *c, job *j);
+void job_touch(controller *c, job *j); /* something that it rests on has changed */
+void job_poke(controller *c, job *j);  /* look at it again */
 job *job_of_uid(const controller *c, const char *uid);
 void job_put(controller *c, const char *key, const char *ns, const char *name, cJSON *object, bool answer);
 void job_drop(controller *c, job *j);

@@ -265,8 +265,9 @@ void job_publish(controller *c, job *j)
 	if (j->state == NULL)
 		j->state = doc_get(c, TOPIC_STATE, j->ns, j->name, NULL);
 	doc_set(c, j->state, j->uid, document_state(c, j, NULL));
-	if (f->blocked || !j->view->started)
+	if (f->blocked || !j->view->started || !j->unwritten)
 		return;
+	j->unwritten = false;
 	for (size_t i = 0; i < f->n_roles; i++) {
 		doc *d = doc_get(c, TOPIC_DESIRED, j->ns, j->name, f->roles[i].node);
 		now[n++] = d;

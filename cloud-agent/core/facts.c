@@ -127,15 +127,11 @@ static void check_folder(const controller *c, job *j)
 
 /* ---- pods ---- */
 
-static pod *pod_named(const controller *c, const job *j, enum worker_kind kind, int64_t round)
+static pod *pod_of(const controller *c, const job *j, enum worker_kind kind, int64_t round)
 {
-	char name[POD_NAME_SIZE];
 	const owner *o = table_get(&c->owners, j->uid);
-	if (o == NULL)
-		return NULL;
-	pod_name(kind, j->name, j->uid, round, name);
-	for (pod *p = o->pods; p != NULL; p = p->next) {
-		if (p->kind == kind && strcmp(p->name, name) == 0)
+	for (pod *p = o != NULL ? o->pods : NULL; p != NULL; p = p->next) {
+		if (p->kind == kind && p->round == round)
 			return p;
 	}
 	return NULL;
@@ -148,7 +144,7 @@ static void find_worker(const controller *c, job *j)
 	if (!v->started || v->pos.stage == STAGE_DEPLOY || v->pos.phase == PHASE_WAITING)
 		return;
 	const made_pod *made = &j->made[v->pos.stage];
-	f->worker = pod_named(c, j, v->pos.stage == STAGE_TRAIN ? WORKER_TRAIN : WORKER_EVAL, v->pos.round);
+	f->worker = pod_of(c, j, v->pos.stage == STAGE_TRAIN ? WORKER_TRAIN : WORKER_EVAL, v->pos.round);
 	/* One with another uid is not the one that was recorded: that one has ended. */
 	if (f->worker != NULL && v->m.pod_uid != NULL && strcmp(f->worker->uid, v->m.pod_uid) != 0)
 		f->worker = NULL;
@@ -174,7 +170,7 @@ static void find_inference(const controller *c, job *j)
 	const job_view *v = j->view;
 	facts *f = &j->facts;
 	const owner *o = table_get(&c->owners, j->uid);
-	f->inference = pod_named(c, j, WORKER_INFERENCE, v->m.has_deployed ? v->m.deployed.round : 0);
+	f->inference = pod_of(c, j, WORKER_INFERENCE, v->m.has_deployed ? v->m.deployed.round : 0);
 	for (pod *p = o != NULL ? o->pods : NULL; p != NULL && f->inference == NULL; p = p->next) {
 		if (p->kind == WORKER_INFERENCE && p->hot && pod_live(p))
 			f->inference = p;
@@ -189,21 +185,13 @@ enum pod_place pod_place(const job *j, const pod *p)
 {
 	const job_view *v = j->view;
 	enum stage stage = p->kind == WORKER_TRAIN ? STAGE_TRAIN : STAGE_EVAL;
-	for (int64_t back = 0; back <= 1; back++) {
-		char name[POD_NAME_SIZE];
-		int64_t round = v->pos.round - back;
-		if (round < 1)
-			break;
-		pod_name(p->kind, j->name, j->uid, round, name);
-		if (strcmp(name, p->name) != 0)
-			continue;
-		if (back > 0 || position_over(v->pos, round, stage))
-			return PLACE_RECENT;
-		if (v->pos.stage != stage || v->pos.phase == PHASE_WAITING)
-			return PLACE_OTHER;
-		return v->m.pod_uid == NULL || strcmp(v->m.pod_uid, p->uid) == 0 ? PLACE_PRESENT : PLACE_OTHER;
-	}
-	return PLACE_OTHER;
+	if (p->round < 1 || p->round > v->pos.round || p->round < v->pos.round - 1)
+		return PLACE_OTHER;
+	if (position_over(v->pos, p->round, stage))
+		return PLACE_RECENT;
+	if (v->pos.stage != stage || v->pos.phase == PHASE_WAITING)
+		return PLACE_OTHER;
+	return v->m.pod_uid == NULL || strcmp(v->m.pod_uid, p->uid) == 0 ? PLACE_PRESENT : PLACE_OTHER;
 }
 
 /* ---- nodes ---- */
@@ -229,7 +217,7 @@ static const char *worker_node_of(const controller *c, const job *j, enum stage 
 	enum worker_kind kind = stage == STAGE_TRAIN ? WORKER_TRAIN : WORKER_EVAL;
 	if (v->started && v->pos.stage == stage && f->worker_node != NULL)
 		return f->worker_node;
-	const pod *p = v->started && v->pos.stage > stage ? pod_named(c, j, kind, v->pos.round) : NULL;
+	const pod *p = v->started && v->pos.stage > stage ? pod_of(c, j, kind, v->pos.round) : NULL;
 	if (p != NULL && known(p->node) != NULL)
 		return p->node;
 	return known(template_node(c, stage == STAGE_TRAIN ? v->train_template : v->eval_template, f->dataset));
@@ -278,6 +266,7 @@ const facts *job_facts(controller *c, job *j)
 	if (!j->stale)
 		return &j->facts;
 	j->stale = false;
+	j->unwritten = true;
 	j->facts = (facts){0};
 	if (j->view->spec_error != NULL)
 		problem(j, true, "InvalidSpec", "%s", j->view->spec_error);

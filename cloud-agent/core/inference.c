@@ -8,13 +8,13 @@
 #include "cloud-agent/core/core.h"
 
 /* Pods that must not serve any more; *left: one is still there. */
-static bool remove_others(controller *c, job *j, const char *wanted, bool *left)
+static bool remove_others(controller *c, job *j, int64_t wanted, bool *left)
 {
 	const owner *o = table_get(&c->owners, j->uid);
 	bool hot = serves_hot(&j->facts, j->view);
 	*left = false;
 	for (pod *p = o != NULL ? o->pods : NULL; p != NULL; p = p->next) {
-		if (p->kind != WORKER_INFERENCE || strcmp(p->name, wanted) == 0 || (hot && p == j->facts.inference))
+		if (p->kind != WORKER_INFERENCE || p->round == wanted || (hot && p == j->facts.inference))
 			continue;
 		*left = true;
 		if (pod_removable(c, j, p)) {
@@ -25,14 +25,16 @@ static bool remove_others(controller *c, job *j, const char *wanted, bool *left)
 	return false;
 }
 
-static bool make(controller *c, job *j, int64_t round, const char *name)
+static bool make(controller *c, job *j, int64_t round)
 {
+	char name[POD_NAME_SIZE];
 	if (c->now.mono_ms < j->inference_retry_at) {
 		job_wake_at(c, j, j->inference_retry_at);
 		return false;
 	}
 	if (!pod_allowed(c, j, false))
 		return false;
+	pod_name(WORKER_INFERENCE, j->name, j->uid, round, name);
 	flight_create(c, j, WORKER_INFERENCE, round, name, pod_build(c, j, WORKER_INFERENCE, round, name));
 	return true;
 }
@@ -41,18 +43,16 @@ bool inference_ensure(controller *c, job *j)
 {
 	const job_view *v = j->view;
 	int64_t round = v->m.has_deployed ? v->m.deployed.round : 0;
-	char wanted[POD_NAME_SIZE];
 	bool left;
 	if (j->facts.blocked)
 		return false;
-	pod_name(WORKER_INFERENCE, j->name, j->uid, round, wanted);
-	if (remove_others(c, j, wanted, &left))
+	if (remove_others(c, j, round, &left))
 		return true;
 	pod *p = j->facts.inference;
 	if (left || serves_hot(&j->facts, v))
 		return false;
-	if (p == NULL || strcmp(p->name, wanted) != 0)
-		return make(c, j, round, wanted);
+	if (p == NULL || p->round != round)
+		return make(c, j, round);
 	if (pod_live(p)) {
 		if (p->phase == POD_RUNNING && !p->terminating)
 			j->inference_delay = 0;

@@ -19,6 +19,11 @@ job *job_of_uid(const controller *c, const char *uid)
 void job_touch(controller *c, job *j)
 {
 	j->stale = true;
+	job_poke(c, j);
+}
+
+void job_poke(controller *c, job *j)
+{
 	if (j->dirty)
 		return;
 	j->dirty = true;
@@ -84,6 +89,7 @@ static void job_free(controller *c, job *j)
 		free(j->made[i].node);
 	}
 	job_view_free(j->view);
+	data_cache_fini(&j->cache);
 	cJSON_Delete(j->object);
 	free(j->ns);
 	free(j->name);
@@ -160,7 +166,7 @@ static void take_object(controller *c, job *j, cJSON *object)
 	free(j->rv);
 	j->rv = mem_strdup(object_text(object, "metadata", "resourceVersion"));
 	j->object = object;
-	j->view = job_view_new(object);
+	j->view = job_view_new(object, &j->cache);
 	const job_view *v = j->view;
 	if (before == NULL || v->started != before->started || position_compare(v->pos, j->seen) != 0 || v->pos.phase != j->seen.phase) {
 		j->seen = v->pos;
@@ -176,6 +182,7 @@ static void take_object(controller *c, job *j, cJSON *object)
 	if (before == NULL || text_differs(before->output_dir, v->output_dir) || text_differs(before->round_dir, v->round_dir))
 		touch_sharers(c, j);
 	job_view_free(before);
+	data_cache_sweep(&j->cache);
 	cJSON_Delete(object_before);
 	job_touch(c, j);
 }

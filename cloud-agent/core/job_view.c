@@ -28,16 +28,53 @@ const cJSON *condition_data(arena *mem, const cJSON *condition)
 	return tree;
 }
 
-static const char *condition_text(const cJSON *condition, const char *name)
+/* The same, from the cache if it was parsed before. */
+static const cJSON *read_data(job_view *v, const cJSON *condition)
 {
-	const cJSON *text = json_member(condition, name);
-	return cJSON_IsString(text) ? text->valuestring : "";
+	const cJSON *text = json_member(condition, "data");
+	data_cache *cache = v->cache;
+	if (cache == NULL || !cJSON_IsString(text))
+		return condition_data(v->mem, condition);
+	for (size_t i = 0; i < cache->n; i++) {
+		if (strcmp(cache->entries[i].text, text->valuestring) == 0) {
+			cache->entries[i].used = true;
+			return cache->entries[i].tree;
+		}
+	}
+	cJSON *tree;
+	if (cache->n == sizeof cache->entries / sizeof cache->entries[0])
+		return condition_data(v->mem, condition);
+	if (json_parse(text->valuestring, strlen(text->valuestring), DATA_MAX, &tree, NULL) != 0)
+		return NULL;
+	cache->entries[cache->n++] = (struct data_entry){.text = mem_strdup(text->valuestring), .tree = tree, .used = true};
+	return tree;
 }
 
-bool condition_is(const cJSON *condition, enum stage stage, enum phase phase)
+static void entry_free(struct data_entry *e)
 {
-	return strcmp(condition_text(condition, "stage"), stage_name(stage)) == 0 &&
-		strcmp(condition_text(condition, "type"), phase_name(phase)) == 0;
+	free(e->text);
+	cJSON_Delete(e->tree);
+}
+
+void data_cache_fini(data_cache *cache)
+{
+	for (size_t i = 0; i < cache->n; i++)
+		entry_free(&cache->entries[i]);
+	*cache = (data_cache){0};
+}
+
+void data_cache_sweep(data_cache *cache)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < cache->n; i++) {
+		if (!cache->entries[i].used) {
+			entry_free(&cache->entries[i]);
+			continue;
+		}
+		cache->entries[n] = cache->entries[i];
+		cache->entries[n++].used = false;
+	}
+	cache->n = n;
 }
 
 static bool read_cursor(const cJSON *obj, const char *name, cursor *out)
@@ -135,7 +172,8 @@ static int64_t highest_round(job_view *v)
 {
 	int64_t highest = 0;
 	const cJSON *condition;
-	cJSON_ArrayForEach(condition, v->conditions) {
+	cJSON_ArrayForEach(condition, v->conditions)
+	{
 		const cJSON *dir = json_member(json_member(condition_data(v->mem, condition), "input"), "outputDir");
 		int64_t round = cJSON_IsString(dir) ? round_of_path(dir->valuestring) : 0;
 		if (round > highest)
@@ -144,18 +182,31 @@ static int64_t highest_round(job_view *v)
 	return highest;
 }
 
-/* Results of train rounds: the last, the one that was evaluated last, the deployed one. From the end, so that the newest counts. */
-static void read_trained(job_view *v, const cJSON *condition, int64_t sedna_round)
+/* The data of a condition, and its round into its note. Conditions of Sedna's are of some earlier round: which one no longer matters once a
+ * round of ours has begun. */
+static const cJSON *read_noted(job_view *v, const cJSON *condition, condition_note *note)
 {
 	member m;
-	const cJSON *data = condition_data(v->mem, condition);
-	int64_t round = read_member(data, &m) ? m.round : sedna_round;
-	bool wanted_evaluated = v->evaluated.there && round == v->evaluated.round && !v->trained_evaluated.there;
-	bool wanted_deployed = v->m.has_deployed && round == v->m.deployed.round && !v->trained_deployed.there;
+	const cJSON *data = read_data(v, condition);
+	note->round = read_member(data, &m) ? m.round : (v->started ? v->pos.round : v->first_round) - 1;
+	return data;
+}
+
+static bool is(const condition_note *note, enum stage stage, enum phase phase)
+{
+	return note->stage == (int)stage && note->phase == (int)phase;
+}
+
+/* Results of train rounds: the last, the one that was evaluated last, the deployed one. From the end, so that the newest counts. */
+static void read_trained(job_view *v, const cJSON *condition, condition_note *note)
+{
+	const cJSON *data = read_noted(v, condition, note);
+	bool wanted_evaluated = v->evaluated.there && note->round == v->evaluated.round && !v->trained_evaluated.there;
+	bool wanted_deployed = v->m.has_deployed && note->round == v->m.deployed.round && !v->trained_deployed.there;
 	results r;
 	if (v->trained.there && !wanted_evaluated && !wanted_deployed)
 		return;
-	read_results(v, data, round, &r);
+	read_results(v, data, note->round, &r);
 	if (!v->trained.there)
 		v->trained = r;
 	if (wanted_evaluated)
@@ -164,60 +215,72 @@ static void read_trained(job_view *v, const cJSON *condition, int64_t sedna_roun
 		v->trained_deployed = r;
 }
 
-static void read_evaluated(job_view *v, const cJSON *condition, int64_t sedna_round)
+static void read_round_input(job_view *v, const cJSON *condition, condition_note *note, stage_input *out)
 {
-	member m;
-	const cJSON *data = condition_data(v->mem, condition);
-	read_results(v, data, read_member(data, &m) ? m.round : sedna_round, &v->evaluated);
-}
-
-static void read_round_input(job_view *v, const cJSON *condition, stage_input *out)
-{
-	member m;
-	const cJSON *data = condition_data(v->mem, condition);
-	if (!out->there && v->started && read_member(data, &m) && m.round == v->pos.round)
+	const cJSON *data = read_noted(v, condition, note);
+	if (v->started && note->round == v->pos.round)
 		read_input(v, data, out);
 }
 
 static void read_history(job_view *v)
 {
-	/* Conditions of Sedna's are of some earlier round: which one no longer matters once a round of ours has begun. */
-	int64_t sedna_round = (v->started ? v->pos.round : v->first_round) - 1;
-	size_t n = (size_t)cJSON_GetArraySize(v->conditions);
-	const cJSON **list = arena_alloc(v->mem, (n + 1) * sizeof *list);
+	const cJSON **list = arena_alloc(v->mem, v->n_conditions * sizeof *list);
+	bool train_seen = false, eval_seen = false;
 	size_t i = 0;
 	const cJSON *condition;
-	cJSON_ArrayForEach(condition, v->conditions) {
+	cJSON_ArrayForEach(condition, v->conditions)
+	{
 		list[i++] = condition;
 	}
 	/* The evaluated round has to be known before the trained ones are looked through. */
-	for (i = n; i-- > 0 && !v->evaluated.there;) {
-		if (condition_is(list[i], STAGE_EVAL, PHASE_COMPLETED))
-			read_evaluated(v, list[i], sedna_round);
+	for (i = v->n_conditions; i-- > 0 && !v->evaluated.there;) {
+		if (is(&v->notes[i], STAGE_EVAL, PHASE_COMPLETED)) {
+			const cJSON *data = read_noted(v, list[i], &v->notes[i]);
+			read_results(v, data, v->notes[i].round, &v->evaluated);
+		}
 	}
-	for (i = n; i-- > 0;) {
-		if (condition_is(list[i], STAGE_TRAIN, PHASE_COMPLETED))
-			read_trained(v, list[i], sedna_round);
-		else if (condition_is(list[i], STAGE_TRAIN, PHASE_READY))
-			read_round_input(v, list[i], &v->train_input);
-		else if (condition_is(list[i], STAGE_EVAL, PHASE_READY))
-			read_round_input(v, list[i], &v->eval_input);
+	/* Of the inputs the newest counts, if it is of the present round. */
+	for (i = v->n_conditions; i-- > 0;) {
+		condition_note *note = &v->notes[i];
+		if (is(note, STAGE_TRAIN, PHASE_COMPLETED)) {
+			read_trained(v, list[i], note);
+		} else if (is(note, STAGE_TRAIN, PHASE_READY) && !train_seen) {
+			train_seen = true;
+			read_round_input(v, list[i], note, &v->train_input);
+		} else if (is(note, STAGE_EVAL, PHASE_READY) && !eval_seen) {
+			eval_seen = true;
+			read_round_input(v, list[i], note, &v->eval_input);
+		}
+	}
+}
+
+static void read_notes(job_view *v)
+{
+	const cJSON *condition;
+	size_t i = 0;
+	v->notes = arena_alloc(v->mem, v->n_conditions * sizeof *v->notes);
+	cJSON_ArrayForEach(condition, v->conditions)
+	{
+		enum stage stage;
+		enum phase phase;
+		bool known = stage_parse(object_text(condition, NULL, "stage"), &stage) && phase_parse(object_text(condition, NULL, "type"), &phase);
+		v->notes[i++] = (condition_note){.stage = known ? (int)stage : -1, .phase = known ? (int)phase : -1, .round = -1};
 	}
 }
 
 static void read_position(job_view *v, const cJSON *last)
 {
-	const cJSON *data = condition_data(v->mem, last);
-	v->since = condition_text(last, "lastTransitionTime");
-	v->reason = condition_text(last, "reason");
-	v->message = condition_text(last, "message");
+	const condition_note *note = &v->notes[v->n_conditions - 1];
+	const cJSON *data = read_data(v, last);
+	v->since = object_text(last, NULL, "lastTransitionTime");
+	v->reason = object_text(last, NULL, "reason");
+	v->message = object_text(last, NULL, "message");
 	if (time_parse(v->since, &v->since_unix) != 0)
 		v->since_unix = 0;
-	if (!read_member(data, &v->m) || !stage_parse(condition_text(last, "stage"), &v->pos.stage) ||
-		!phase_parse(condition_text(last, "type"), &v->pos.phase))
+	if (!read_member(data, &v->m) || note->stage < 0)
 		return;
 	v->started = true;
-	v->pos.round = v->m.round;
+	v->pos = (position){.round = v->m.round, .stage = (enum stage)note->stage, .phase = (enum phase)note->phase};
 }
 
 /* The folder of the job below which a round's samples lie: its input's outputDir without "/train/{round}". */
@@ -235,26 +298,28 @@ static const char *round_folder(job_view *v)
 	return folder;
 }
 
-job_view *job_view_new(const cJSON *object)
+job_view *job_view_new(const cJSON *object, data_cache *cache)
 {
 	arena *mem = arena_new();
 	job_view *v = arena_alloc(mem, sizeof *v);
-	const cJSON *status = json_member(object, "status");
 	v->mem = mem;
+	v->cache = cache;
 	v->deleting = object_text(object, "metadata", "deletionTimestamp")[0] != '\0';
 	v->created = object_text(object, "metadata", "creationTimestamp");
 	v->since = v->reason = v->message = "";
 	job_spec_read(v, object);
 	v->has_start_time = object_text(object, "status", "startTime")[0] != '\0';
-	v->conditions = json_member(status, "conditions");
-	if (!cJSON_IsArray(v->conditions))
+	v->conditions = json_member(json_member(object, "status"), "conditions");
+	if (!cJSON_IsArray(v->conditions) || v->conditions->child == NULL)
 		v->conditions = NULL;
-	int n = v->conditions != NULL ? cJSON_GetArraySize(v->conditions) : 0;
-	if (n > 0)
-		read_position(v, cJSON_GetArrayItem(v->conditions, n - 1));
+	if (v->conditions != NULL) {
+		v->n_conditions = (size_t)cJSON_GetArraySize(v->conditions);
+		read_notes(v);
+		read_position(v, cJSON_GetArrayItem(v->conditions, (int)v->n_conditions - 1));
+	}
 	if (!v->started)
 		v->first_round = 1 + highest_round(v);
-	if (n > 0)
+	if (v->conditions != NULL)
 		read_history(v);
 	v->round_dir = round_folder(v);
 	return v;

@@ -282,6 +282,17 @@ static enum pod_phase phase_of(const char *text)
 	return text[0] == '\0' ? POD_PENDING : POD_UNKNOWN;
 }
 
+/* The round that its annotation tells, if the name is the one that such a pod has. */
+static int64_t round_of(const pod *p, const char *text)
+{
+	char name[POD_NAME_SIZE], *end;
+	long long round = strtoll(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0')
+		return -1;
+	pod_name(p->kind, p->owner->job, p->owner->uid, round, name);
+	return strcmp(name, p->name) == 0 ? round : -1;
+}
+
 static void pod_read(pod *p, const cJSON *object)
 {
 	const cJSON *status = json_member(object, "status");
@@ -318,6 +329,7 @@ pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *objec
 		p->live_since = p->remove_again = -1;
 		const char *full = object_text(metadata, "annotations", ANNOTATION_JOB);
 		pod_attach(c, p, object_text(ref, NULL, "uid"), full[0] != '\0' ? full : object_text(ref, NULL, "name"));
+		p->round = round_of(p, object_text(metadata, "annotations", ANNOTATION_ROUND));
 		table_put(&c->pods, key, p);
 	}
 	free(key);

@@ -257,7 +257,7 @@ int report_take(controller *c, const topic *t, const void *payload, size_t len, 
 		report_free(r);
 	} else if (!may_write(c) || j->flight != NULL || judge(c, j, r, &to) == VERDICT_ACCEPT) {
 		keep(j, r);
-		job_touch(c, j);
+		job_poke(c, j);
 	} else {
 		ignore(c, j, r);
 		report_free(r);

@@ -26,11 +26,7 @@ static bool complete(controller *c, job *j, const char *reason, const char *mess
 static bool serving_runs(const job *j)
 {
 	const pod *p = j->facts.inference;
-	char name[POD_NAME_SIZE];
-	if (p == NULL || p->phase != POD_RUNNING || p->terminating)
-		return false;
-	pod_name(WORKER_INFERENCE, j->name, j->uid, j->view->m.deployed.round, name);
-	return strcmp(p->name, name) == 0;
+	return p != NULL && p->phase == POD_RUNNING && !p->terminating && p->round == j->view->m.deployed.round;
 }
 
 bool stage_deploy(controller *c, job *j)

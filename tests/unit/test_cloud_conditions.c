@@ -20,7 +20,7 @@ typedef struct truth {
 
 static job_view *view_of(cJSON *object)
 {
-	return job_view_new(object);
+	return job_view_new(object, NULL);
 }
 
 static const model initial = {.format = "ckpt", .url = "/models/initial"};
