@@ -271,8 +271,7 @@ cJSON *change_patch(const job_view *v, const change *ch, const condition_limits 
 	for (size_t i = 0; i < ch->n; i++)
 		cJSON_AddItemToArray(list, step_encode(&ch->steps[i], time));
 	listed *all = mem_alloc((v->n_conditions + ch->n + 1) * sizeof *all);
-	cJSON_ArrayForEach(condition, list)
-	{
+	cJSON_ArrayForEach(condition, list) {
 		const step *s = n >= v->n_conditions ? &ch->steps[n - v->n_conditions] : NULL;
 		all[n].condition = condition;
 		all[n].note = s == NULL ? v->notes[n] : (condition_note){.stage = (int)s->stage, .phase = (int)s->phase, .round = s->m.round};

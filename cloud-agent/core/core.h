@@ -81,7 +81,7 @@ struct pod {
 	enum pod_phase phase;
 	bool terminating, hot;
 	int64_t restarts;
-	int64_t round; /* that its name was made from, as its annotation says and its name proves; -1: none */
+	int64_t round;        /* that its name was made from, as its annotation says and its name proves; -1: none */
 	int64_t live_since;   /* monotonic: since when its stage is over and it still lives; -1 */
 	int64_t remove_again; /* monotonic: asked to go, not before this once more; -1: not asked */
 	flight *flight;       /* its deletion */
@@ -152,8 +152,8 @@ void data_cache_sweep(data_cache *cache); /* drop what no view has used since th
 void data_cache_fini(data_cache *cache);
 
 typedef struct condition_note { /* what a condition is, in short */
-	int stage, phase; /* of the enums; -1: neither */
-	int64_t round;    /* -1: not looked at */
+	int stage, phase;           /* of the enums; -1: neither */
+	int64_t round;              /* -1: not looked at */
 } condition_note;
 
 typedef struct job_view {
@@ -271,6 +271,12 @@ bool folder_shared(const controller *c, const job *a, const job *b);
 
 /* ---- job.c ---- */
 
+typedef struct told { /* all that the documents of a job depend on, in short */
+	bool any, worker_ended;
+	uint64_t version, roles;
+	char reason[TEXT_MAX_REASON + 1], message[CONDITION_MESSAGE_MAX + 1];
+} told;
+
 typedef struct made_pod { /* created by this process: never again, even if it vanished before the patch */
 	int64_t round;        /* 0: none */
 	char *uid, *node;
@@ -283,9 +289,10 @@ struct job {
 	job_view *view;
 	facts facts;
 	char problem_text[CONDITION_MESSAGE_MAX + 1];
-	bool stale;     /* facts are to be made anew */
-	bool unwritten; /* since they were, its desired documents have not been compared */
+	bool stale; /* facts are to be made anew */
 	bool dirty;
+	uint64_t version; /* grows with its object and with every object that it names */
+	told told;        /* what its documents were last compared for */
 	job *dirty_next;
 	flight *flight;
 	char *answered_rv; /* of an answer to our own write, until the watch has caught up with it */
@@ -299,7 +306,7 @@ struct job {
 	size_t n_docs;
 	position seen; /* position whose first sight was at seen_at */
 	int64_t seen_at, seen_unix;
-	bool clock_stopped; /* the node could not be reached: limits begin again when it can */
+	bool clock_stopped;            /* the node could not be reached: limits begin again when it can */
 	char *kill_uid, *kill_message; /* a pod that was deleted for a reason */
 	const char *kill_reason;
 	int64_t inference_retry_at, inference_delay;
@@ -309,8 +316,9 @@ struct job {
 	char state_reason[TEXT_MAX_REASON + 1], state_message[CONDITION_MESSAGE_MAX + 1]; /* why it waits, beside the condition's own */
 };
 
-void job_touch(controller *c, job *j); /* something that it rests on has changed */
-void job_poke(controller *c, job *j);  /* look at it again */
+void job_touch(controller *c, job *j);   /* a pod or a node that it rests on has changed */
+void job_changed(controller *c, job *j); /* itself, or an object that it names */
+void job_poke(controller *c, job *j);    /* look at it again */
 job *job_of_uid(const controller *c, const char *uid);
 void job_put(controller *c, const char *key, const char *ns, const char *name, cJSON *object, bool answer);
 void job_drop(controller *c, job *j);

@@ -257,17 +257,37 @@ static bool has_doc(doc *const *docs, size_t n, const doc *d)
 	return false;
 }
 
+/* False: nothing that the documents depend on has changed since they were compared. */
+static bool tell(job *j, const facts *f)
+{
+	told now = {.any = true, .worker_ended = f->worker_ended, .version = j->version, .roles = UINT64_C(14695981039346656037)};
+	for (size_t i = 0; i < f->n_roles; i++) {
+		for (const char *p = f->roles[i].node; *p != '\0'; p++)
+			now.roles = (now.roles ^ (unsigned char)*p) * UINT64_C(1099511628211);
+		now.roles = (now.roles ^ (0x100 | f->roles[i].roles)) * UINT64_C(1099511628211);
+	}
+	memcpy(now.reason, j->state_reason, sizeof now.reason);
+	memcpy(now.message, j->state_message, sizeof now.message);
+	const told *t = &j->told;
+	if (t->any && t->worker_ended == now.worker_ended && t->version == now.version && t->roles == now.roles &&
+		strcmp(t->reason, now.reason) == 0 && strcmp(t->message, now.message) == 0)
+		return false;
+	j->told = now;
+	return true;
+}
+
 void job_publish(controller *c, job *j)
 {
 	const facts *f = job_facts(c, j);
 	doc *now[4];
 	size_t n = 0;
+	if (!tell(j, f))
+		return;
 	if (j->state == NULL)
 		j->state = doc_get(c, TOPIC_STATE, j->ns, j->name, NULL);
 	doc_set(c, j->state, j->uid, document_state(c, j, NULL));
-	if (f->blocked || !j->view->started || !j->unwritten)
+	if (f->blocked || !j->view->started)
 		return;
-	j->unwritten = false;
 	for (size_t i = 0; i < f->n_roles; i++) {
 		doc *d = doc_get(c, TOPIC_DESIRED, j->ns, j->name, f->roles[i].node);
 		now[n++] = d;

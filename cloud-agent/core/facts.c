@@ -266,7 +266,6 @@ const facts *job_facts(controller *c, job *j)
 	if (!j->stale)
 		return &j->facts;
 	j->stale = false;
-	j->unwritten = true;
 	j->facts = (facts){0};
 	if (j->view->spec_error != NULL)
 		problem(j, true, "InvalidSpec", "%s", j->view->spec_error);

@@ -22,6 +22,12 @@ void job_touch(controller *c, job *j)
 	job_poke(c, j);
 }
 
+void job_changed(controller *c, job *j)
+{
+	j->version++;
+	job_touch(c, j);
+}
+
 void job_poke(controller *c, job *j)
 {
 	if (j->dirty)
@@ -38,7 +44,7 @@ void job_poke(controller *c, job *j)
 void jobs_touch_all(controller *c)
 {
 	for (size_t i = 0; i < c->jobs.n; i++)
-		job_touch(c, c->jobs.entries[i].value);
+		job_changed(c, c->jobs.entries[i].value);
 }
 
 void job_wake_at(controller *c, job *j, int64_t mono_ms)
@@ -68,7 +74,7 @@ static void touch_sharers(controller *c, const job *j)
 	for (size_t i = 0; i < c->jobs.n; i++) {
 		job *other = c->jobs.entries[i].value;
 		if (other != j && folder_shared(c, j, other))
-			job_touch(c, other);
+			job_changed(c, other);
 	}
 }
 
@@ -184,7 +190,7 @@ static void take_object(controller *c, job *j, cJSON *object)
 	job_view_free(before);
 	data_cache_sweep(&j->cache);
 	cJSON_Delete(object_before);
-	job_touch(c, j);
+	job_changed(c, j);
 }
 
 void job_put(controller *c, const char *key, const char *ns, const char *name, cJSON *object, bool answer)

@@ -172,8 +172,7 @@ static int64_t highest_round(job_view *v)
 {
 	int64_t highest = 0;
 	const cJSON *condition;
-	cJSON_ArrayForEach(condition, v->conditions)
-	{
+	cJSON_ArrayForEach(condition, v->conditions) {
 		const cJSON *dir = json_member(json_member(condition_data(v->mem, condition), "input"), "outputDir");
 		int64_t round = cJSON_IsString(dir) ? round_of_path(dir->valuestring) : 0;
 		if (round > highest)
@@ -228,8 +227,7 @@ static void read_history(job_view *v)
 	bool train_seen = false, eval_seen = false;
 	size_t i = 0;
 	const cJSON *condition;
-	cJSON_ArrayForEach(condition, v->conditions)
-	{
+	cJSON_ArrayForEach(condition, v->conditions) {
 		list[i++] = condition;
 	}
 	/* The evaluated round has to be known before the trained ones are looked through. */
@@ -259,11 +257,11 @@ static void read_notes(job_view *v)
 	const cJSON *condition;
 	size_t i = 0;
 	v->notes = arena_alloc(v->mem, v->n_conditions * sizeof *v->notes);
-	cJSON_ArrayForEach(condition, v->conditions)
-	{
+	cJSON_ArrayForEach(condition, v->conditions) {
 		enum stage stage;
 		enum phase phase;
-		bool known = stage_parse(object_text(condition, NULL, "stage"), &stage) && phase_parse(object_text(condition, NULL, "type"), &phase);
+		bool known =
+			stage_parse(object_text(condition, NULL, "stage"), &stage) && phase_parse(object_text(condition, NULL, "type"), &phase);
 		v->notes[i++] = (condition_note){.stage = known ? (int)stage : -1, .phase = known ? (int)phase : -1, .round = -1};
 	}
 }

@@ -34,7 +34,7 @@ void objects_touch_users(controller *c, enum object_kind kind, const char *ns, c
 			uses = strcmp(v->initial_model, name) == 0 || strcmp(v->deploy_model, name) == 0 ||
 				(v->eval_model != NULL && strcmp(v->eval_model, name) == 0);
 		if (uses)
-			job_touch(c, j);
+			job_changed(c, j);
 	}
 }
 

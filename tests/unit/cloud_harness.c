@@ -69,8 +69,7 @@ static void feed_all(harness *h)
 {
 	for (int k = 0; k < OBJECT_KINDS; k++) {
 		const cJSON *object;
-		cJSON_ArrayForEach(object, h->objects[k])
-		{
+		cJSON_ArrayForEach(object, h->objects[k]) {
 			const char *name = text(object, "metadata", "name");
 			controller_object(h->c, (enum object_kind)k, k == OBJECT_NODE ? NULL : "default", name, cJSON_Duplicate(object, 1), h->now);
 		}
@@ -87,8 +86,7 @@ void harness_start(harness *h)
 	controller_link(h->c, true, h->now);
 	cJSON *snapshot = cJSON_Duplicate(h->retained, 1);
 	const cJSON *message;
-	cJSON_ArrayForEach(message, snapshot)
-	{
+	cJSON_ArrayForEach(message, snapshot) {
 		harness_deliver(h, message->string, message->valuestring, true);
 	}
 	cJSON_Delete(snapshot);
@@ -183,7 +181,8 @@ cJSON *harness_job(const char *name, const char *node, const char *output_dir)
 	char *json_text = mem_printf(
 		"{\"apiVersion\":\"sedna.io/v1alpha1\",\"kind\":\"IncrementalLearningJob\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
 		"\"dataset\":{\"name\":\"d\",\"trainProb\":0.8},\"initialModel\":{\"name\":\"initial\"},"
-		"\"trainSpec\":{\"template\":{\"spec\":{\"nodeName\":\"%s\",\"containers\":[{\"name\":\"t\",\"env\":[{\"name\":\"OWN\",\"value\":\"1\"}]}]}},"
+		"\"trainSpec\":{\"template\":{\"spec\":{\"nodeName\":\"%s\",\"containers\":[{\"name\":\"t\",\"env\":[{\"name\":\"OWN\",\"value\":"
+		"\"1\"}]}]}},"
 		"\"trigger\":{\"condition\":{\"operator\":\">\",\"threshold\":5,\"metric\":\"num_of_samples\"}}},"
 		"\"evalSpec\":{\"template\":{\"spec\":{\"nodeName\":\"%s\",\"containers\":[{\"name\":\"e\"}]}}},"
 		"\"deploySpec\":{\"model\":{\"name\":\"serve\"},\"template\":{\"spec\":{\"nodeName\":\"%s\",\"containers\":[{\"name\":\"i\"}]}},"
@@ -203,11 +202,14 @@ cJSON *harness_spec(const harness *h, const char *name)
 
 void harness_add_world(harness *h, const char *node)
 {
-	char *set = mem_printf("{\"metadata\":{\"name\":\"d\"},\"spec\":{\"url\":\"/data/d.txt\",\"format\":\"txt\",\"nodeName\":\"%s\"}}", node);
+	char *set =
+		mem_printf("{\"metadata\":{\"name\":\"d\"},\"spec\":{\"url\":\"/data/d.txt\",\"format\":\"txt\",\"nodeName\":\"%s\"}}", node);
 	harness_put(h, OBJECT_DATASET, object_of(set));
 	free(set);
-	harness_put(h, OBJECT_MODEL, object_of("{\"metadata\":{\"name\":\"initial\"},\"spec\":{\"url\":\"/models/initial.ckpt\",\"format\":\"ckpt\"}}"));
-	harness_put(h, OBJECT_MODEL, object_of("{\"metadata\":{\"name\":\"serve\"},\"spec\":{\"url\":\"/models/serve.pb\",\"format\":\"pb\"}}"));
+	harness_put(h, OBJECT_MODEL,
+		object_of("{\"metadata\":{\"name\":\"initial\"},\"spec\":{\"url\":\"/models/initial.ckpt\",\"format\":\"ckpt\"}}"));
+	harness_put(h, OBJECT_MODEL,
+		object_of("{\"metadata\":{\"name\":\"serve\"},\"spec\":{\"url\":\"/models/serve.pb\",\"format\":\"pb\"}}"));
 	harness_put(h, OBJECT_JOB, harness_job("j", node, "/out"));
 }
 
@@ -223,8 +225,7 @@ static int patch(harness *h, const cloud_action *a, cJSON **answer)
 	if (strcmp(text(object, "metadata", "resourceVersion"), a->patch.resource_version) != 0)
 		return ERROR_CONFLICT;
 	cJSON *status = part(object, "status");
-	cJSON_ArrayForEach(member, a->patch.status)
-	{
+	cJSON_ArrayForEach(member, a->patch.status) {
 		cJSON_DeleteItemFromObjectCaseSensitive(status, member->string);
 		json_put(status, member->string, cJSON_Duplicate(member, 1));
 	}
@@ -252,7 +253,7 @@ static int create(harness *h, const cloud_action *a, cJSON **answer)
 	return 0;
 }
 
-static int delete(harness *h, const cloud_action *a)
+static int delete (harness *h, const cloud_action *a)
 {
 	const cJSON *there = harness_object(h, OBJECT_POD, a->remove.name);
 	h->deletes++;
@@ -628,8 +629,7 @@ void harness_expect(const harness *h, const char *job, int64_t round, enum stage
 static bool pods_pass(harness *h)
 {
 	const cJSON *pod;
-	cJSON_ArrayForEach(pod, h->objects[OBJECT_POD])
-	{
+	cJSON_ArrayForEach(pod, h->objects[OBJECT_POD]) {
 		if (strcmp(text(pod, "status", "phase"), "Pending") == 0) {
 			harness_pod_phase(h, text(pod, "metadata", "name"), "Running");
 			return true;

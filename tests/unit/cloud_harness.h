@@ -19,14 +19,14 @@ typedef struct harness {
 	controller *c;
 	moment now;
 	int64_t epoch, rv, uids;
-	cJSON *objects[OBJECT_KINDS]; /* "ns/name": object */
-	cJSON *retained;              /* topic: payload */
-	cJSON *created;               /* pod name: how often it was made */
-	cJSON *events;                /* reasons, in order */
-	int budget;                   /* -1: no limit */
-	bool mute;                    /* the broker's messages do not come back */
+	cJSON *objects[OBJECT_KINDS];                   /* "ns/name": object */
+	cJSON *retained;                                /* topic: payload */
+	cJSON *created;                                 /* pod name: how often it was made */
+	cJSON *events;                                  /* reasons, in order */
+	int budget;                                     /* -1: no limit */
+	bool mute;                                      /* the broker's messages do not come back */
 	int refuse_patch, refuse_create, refuse_delete; /* one answer each: an error_code */
-	bool lose_answer;             /* the next write is done, but answered with TIMEOUT */
+	bool lose_answer;                               /* the next write is done, but answered with TIMEOUT */
 	int published, patches, creates, deletes, cleared, raises;
 	char *last_delete_uid;
 	int64_t raise_to; /* answer of RAISE_EPOCH: this epoch; 0: another holds the Lease */
@@ -48,8 +48,8 @@ bool harness_wake(harness *h, int64_t ms);
 
 /* ---- the cluster ---- */
 cJSON *harness_object(const harness *h, enum object_kind kind, const char *name); /* in namespace default; NULL: gone */
-void harness_put(harness *h, enum object_kind kind, cJSON *object);              /* taken; uid and resourceVersion are given; fed */
-void harness_touch(harness *h, enum object_kind kind, const char *name);         /* after editing the object: new resourceVersion, fed */
+void harness_put(harness *h, enum object_kind kind, cJSON *object);               /* taken; uid and resourceVersion are given; fed */
+void harness_touch(harness *h, enum object_kind kind, const char *name);          /* after editing the object: new resourceVersion, fed */
 void harness_remove(harness *h, enum object_kind kind, const char *name);
 void harness_feed(harness *h, enum object_kind kind, const char *name);
 /* The objects of a job "j" on node n: Dataset d, Models initial and serve. */
@@ -77,7 +77,7 @@ job_state *harness_state(const harness *h, const char *job);
 typedef struct says {
 	const char *uid; /* NULL: the job's */
 	const char *node, *reason;
-	const char *dir; /* output folder; NULL: the job's */
+	const char *dir;  /* output folder; NULL: the job's */
 	int64_t from, to; /* train: the range */
 	bool no_range;
 	double metric, metric_old; /* eval completed */
@@ -88,14 +88,14 @@ void harness_report(harness *h, const char *job, int64_t round, enum stage stage
 position harness_position(const harness *h, const char *job);
 int harness_conditions(const harness *h, const char *job);
 const char *harness_last(const harness *h, const char *job, const char *member); /* of the last condition; "" */
-cJSON *harness_member(const harness *h, const char *job); /* `ilmare` of the last one; to be freed */
+cJSON *harness_member(const harness *h, const char *job);                        /* `ilmare` of the last one; to be freed */
 void harness_expect(const harness *h, const char *job, int64_t round, enum stage stage, enum phase phase);
 
 /* A device that does its part at once: reports by the retained documents of `node`, pods that run and end. One pass; false: nothing to do. */
 typedef struct device {
 	const char *node, *job;
-	double metric;   /* of the new model; the old one has 0.5 */
-	int64_t samples; /* in the file */
+	double metric;      /* of the new model; the old one has 0.5 */
+	int64_t samples;    /* in the file */
 	int64_t last_round; /* no `ready` for later ones */
 } device;
 bool device_pass(harness *h, device *d);

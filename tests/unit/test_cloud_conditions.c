@@ -93,13 +93,12 @@ static cJSON *input_of(int64_t round, bool train)
 
 static cJSON *output_of(int64_t round, bool train, bool better)
 {
-	char *text = train ?
-		mem_printf("{\"output\":{\"models\":[{\"format\":\"pb\",\"url\":\"/out/train/%lld/serve\"},"
-				   "{\"format\":\"ckpt\",\"url\":\"/out/train/%lld/ckpt\"}]}}",
-			(long long)round, (long long)round) :
-		mem_printf("{\"output\":{\"models\":[{\"format\":\"pb\",\"url\":\"/n\",\"metrics\":{\"acc\":%s}},"
-				   "{\"format\":\"pb\",\"url\":\"/o\",\"metrics\":{\"acc\":0.5}}]}}",
-			better ? "0.75" : "0.25");
+	char *text = train ? mem_printf("{\"output\":{\"models\":[{\"format\":\"pb\",\"url\":\"/out/train/%lld/serve\"},"
+									"{\"format\":\"ckpt\",\"url\":\"/out/train/%lld/ckpt\"}]}}",
+							 (long long)round, (long long)round) :
+						 mem_printf("{\"output\":{\"models\":[{\"format\":\"pb\",\"url\":\"/n\",\"metrics\":{\"acc\":%s}},"
+									"{\"format\":\"pb\",\"url\":\"/o\",\"metrics\":{\"acc\":0.5}}]}}",
+							 better ? "0.75" : "0.25");
 	cJSON *tree = NULL;
 	assert_int_equal(json_parse(text, strlen(text), 10000, &tree, NULL), 0);
 	free(text);
@@ -225,11 +224,11 @@ static play play_begin(int limit)
 	play p = {.object = cJSON_CreateObject(), .limits = {.max = limit, .metrics_max = 1024}};
 	cJSON *spec = NULL;
 	/* Enough of a spec for the deploy trigger, by which models are compared. */
-	const char *text =
-		"{\"dataset\":{\"name\":\"d\",\"trainProb\":1},\"initialModel\":{\"name\":\"i\"},"
-		"\"trainSpec\":{\"template\":{\"spec\":{\"containers\":[{}]}},\"trigger\":{}},\"evalSpec\":{\"template\":{\"spec\":{\"containers\":[{}]}}},"
-		"\"deploySpec\":{\"model\":{\"name\":\"s\"},\"template\":{\"spec\":{\"containers\":[{}]}},"
-		"\"trigger\":{\"condition\":{\"operator\":\">\",\"threshold\":0,\"metric\":\"acc_delta\"}}},\"outputDir\":\"/out\"}";
+	const char *text = "{\"dataset\":{\"name\":\"d\",\"trainProb\":1},\"initialModel\":{\"name\":\"i\"},"
+					   "\"trainSpec\":{\"template\":{\"spec\":{\"containers\":[{}]}},\"trigger\":{}},\"evalSpec\":{\"template\":{\"spec\":{"
+					   "\"containers\":[{}]}}},"
+					   "\"deploySpec\":{\"model\":{\"name\":\"s\"},\"template\":{\"spec\":{\"containers\":[{}]}},"
+					   "\"trigger\":{\"condition\":{\"operator\":\">\",\"threshold\":0,\"metric\":\"acc_delta\"}}},\"outputDir\":\"/out\"}";
 	assert_int_equal(json_parse(text, strlen(text), 10000, &spec, NULL), 0);
 	json_put(p.object, "spec", spec);
 	return p;
@@ -346,7 +345,9 @@ static void test_text_copy(void **state)
 	assert_string_equal(out, "abc\xc3\xa4");
 	text_copy(out, sizeof out, "abcd\xc3\xa4");
 	assert_string_equal(out, "abcd");
-	text_copy(out, sizeof out, "a\xff" "b");
+	text_copy(out, sizeof out,
+		"a\xff"
+		"b");
 	assert_string_equal(out, "a?b");
 }
 

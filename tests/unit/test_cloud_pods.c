@@ -46,8 +46,7 @@ static const char *env(const cJSON *pod, const char *name)
 	const cJSON *list = json_member(cJSON_GetArrayItem(json_member(json_member(pod, "spec"), "containers"), 0), "env"), *entry;
 	const char *value = NULL;
 	int times = 0;
-	cJSON_ArrayForEach(entry, list)
-	{
+	cJSON_ArrayForEach(entry, list) {
 		if (strcmp(json_member(entry, "name")->valuestring, name) == 0) {
 			value = json_member(entry, "value") != NULL ? json_member(entry, "value")->valuestring : "(from)";
 			times++;
@@ -121,8 +120,11 @@ static void test_mounted(void **state)
 	harness_add_world(h, "edge-1");
 	cJSON *spec = harness_spec(h, "j");
 	json_put_string(spec, "credentialName", "secret");
-	cJSON *container = cJSON_GetArrayItem(
-		cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetObjectItem(spec, "trainSpec"), "template"), "spec"), "containers"), 0);
+	cJSON *container =
+		cJSON_GetArrayItem(cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetObjectItem(spec, "trainSpec"), "template"),
+												   "spec"),
+							   "containers"),
+			0);
 	cJSON *own = cJSON_CreateObject();
 	json_put_string(own, "name", "MODEL_URL");
 	json_put_string(own, "value", "mine");
@@ -158,8 +160,7 @@ static void test_long_name(void **state)
 	harness_run(h);
 	const cJSON *pod;
 	int n = 0;
-	cJSON_ArrayForEach(pod, h->objects[OBJECT_POD])
-	{
+	cJSON_ArrayForEach(pod, h->objects[OBJECT_POD]) {
 		const cJSON *metadata = json_member(pod, "metadata");
 		assert_true(strlen(json_member(metadata, "name")->valuestring) <= 63);
 		assert_true(strlen(json_member(json_member(metadata, "labels"), "incrementallearningjob.sedna.io/name")->valuestring) <= 63);
@@ -287,7 +288,8 @@ static void test_silent_node(void **state)
 
 static cJSON *node_object(const char *name, const char *is_ready)
 {
-	char *text = mem_printf("{\"metadata\":{\"name\":\"%s\"},\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"%s\"}]}}", name, is_ready);
+	char *text =
+		mem_printf("{\"metadata\":{\"name\":\"%s\"},\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"%s\"}]}}", name, is_ready);
 	cJSON *tree = NULL;
 	assert_int_equal(json_parse(text, strlen(text), 10000, &tree, NULL), 0);
 	free(text);
@@ -551,8 +553,9 @@ static void test_output_dir_in_use(void **state)
 
 static void unpin(cJSON *spec, const char *part_name)
 {
-	cJSON_DeleteItemFromObjectCaseSensitive(
-		cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetObjectItem(spec, part_name), "template"), "spec"), "nodeName");
+	cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetObjectItem(spec, part_name), "template"),
+												"spec"),
+		"nodeName");
 }
 
 static harness *scheduled(const char *output_dir)
@@ -647,10 +650,11 @@ static void test_local_path_elsewhere(void **state)
 
 static void add_pod(harness *h, const char *name, const char *kind, const char *owner_uid)
 {
-	char *text = mem_printf("{\"metadata\":{\"name\":\"%s\",\"labels\":{\"incrementallearningjob.sedna.io/worker-type\":\"%s\"},"
-							"\"ownerReferences\":[{\"kind\":\"IncrementalLearningJob\",\"name\":\"j\",\"uid\":\"%s\",\"controller\":true}]},"
-							"\"spec\":{},\"status\":{\"phase\":\"Running\"}}",
-		name, kind, owner_uid);
+	char *text =
+		mem_printf("{\"metadata\":{\"name\":\"%s\",\"labels\":{\"incrementallearningjob.sedna.io/worker-type\":\"%s\"},"
+				   "\"ownerReferences\":[{\"kind\":\"IncrementalLearningJob\",\"name\":\"j\",\"uid\":\"%s\",\"controller\":true}]},"
+				   "\"spec\":{},\"status\":{\"phase\":\"Running\"}}",
+			name, kind, owner_uid);
 	cJSON *tree = NULL;
 	assert_int_equal(json_parse(text, strlen(text), 10000, &tree, NULL), 0);
 	harness_put(h, OBJECT_POD, tree);

@@ -40,8 +40,7 @@ static void said(harness *h, int64_t round, enum stage stage, enum report_what w
 static void check_stamps(const harness *h)
 {
 	const cJSON *a, *b;
-	cJSON_ArrayForEach(a, h->retained)
-	{
+	cJSON_ArrayForEach(a, h->retained) {
 		if (strstr(a->string, "/presence/") != NULL)
 			continue;
 		assert_int_equal(stamp_at(h, a->string).epoch, h->epoch);
@@ -145,7 +144,8 @@ static void test_watch_lags(void **state)
 	cloud_action action;
 	bool published = false;
 	while (!published && controller_next(h->c, h->now, &action))
-		published = action.kind == CLOUD_PUBLISH && strcmp(action.publish.topic, DESIRED) == 0 && strstr(action.publish.payload, "\"Waiting\"") != NULL;
+		published = action.kind == CLOUD_PUBLISH && strcmp(action.publish.topic, DESIRED) == 0 &&
+			strstr(action.publish.payload, "\"Waiting\"") != NULL;
 	assert_true(published);
 	harness_free(h);
 }

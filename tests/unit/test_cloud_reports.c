@@ -5,8 +5,8 @@
 
 /* ---- the table, pure ---- */
 
-static enum verdict judge(position at, enum stage stage, enum report_what what, int64_t round, const char *node_name, const char *reason, bool hot,
-	enum phase *to)
+static enum verdict judge(position at, enum stage stage, enum report_what what, int64_t round, const char *node_name, const char *reason,
+	bool hot, enum phase *to)
 {
 	job_view v = {.started = true, .pos = at};
 	judge_nodes nodes = {.dataset = "D", .worker = "T", .deploy = "P"};
@@ -161,14 +161,18 @@ static void test_foreign_node(void **state)
 	harness_run(h);
 	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_WAITING);
 	error err = {0};
-	const char *payload = "{\"v\":1,\"ts\":\"2026-11-30T00:00:00Z\",\"job\":{\"namespace\":\"default\",\"name\":\"j\",\"uid\":\"u\"},\"node\":\"edge-1\","
-						  "\"position\":{\"round\":1,\"stage\":\"Train\",\"phase\":\"Failed\"},\"store\":\"s\",\"seq\":1,\"reason\":\"R\"}";
-	assert_int_equal(controller_message(h->c, "ilmare/v1/ns/default/job/j/node/edge-2/train/failed", payload, strlen(payload), false, h->now, &err),
+	const char *payload =
+		"{\"v\":1,\"ts\":\"2026-11-30T00:00:00Z\",\"job\":{\"namespace\":\"default\",\"name\":\"j\",\"uid\":\"u\"},\"node\":\"edge-1\","
+		"\"position\":{\"round\":1,\"stage\":\"Train\",\"phase\":\"Failed\"},\"store\":\"s\",\"seq\":1,\"reason\":\"R\"}";
+	assert_int_equal(controller_message(h->c, "ilmare/v1/ns/default/job/j/node/edge-2/train/failed", payload, strlen(payload), false,
+						 h->now, &err),
 		ERROR_INVALID);
-	assert_int_equal(controller_message(h->c, "ilmare/v1/ns/default/job/k/node/edge-1/train/failed", payload, strlen(payload), false, h->now, &err),
+	assert_int_equal(controller_message(h->c, "ilmare/v1/ns/default/job/k/node/edge-1/train/failed", payload, strlen(payload), false,
+						 h->now, &err),
 		ERROR_INVALID);
 	assert_int_equal(controller_message(h->c, "ilmare/v1/nonsense", payload, strlen(payload), false, h->now, &err), ERROR_INVALID);
-	assert_int_equal(controller_message(h->c, "ilmare/v1/ns/default/job/j/node/edge-1/train/ready", "{", 1, false, h->now, &err), ERROR_INVALID);
+	assert_int_equal(controller_message(h->c, "ilmare/v1/ns/default/job/j/node/edge-1/train/ready", "{", 1, false, h->now, &err),
+		ERROR_INVALID);
 	assert_int_equal(counters(h).messages_refused, 4);
 	harness_run(h);
 	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_WAITING);

@@ -170,8 +170,7 @@ static void check_end(harness *h, const char *uid, const char *what, int at)
 	assert_true(harness_has_pod(h, "j", WORKER_INFERENCE, 2));
 	const cJSON *pod;
 	int inference = 0;
-	cJSON_ArrayForEach(pod, h->objects[OBJECT_POD])
-	{
+	cJSON_ArrayForEach(pod, h->objects[OBJECT_POD]) {
 		inference += strstr(pod->string, "-inference-") != NULL;
 	}
 	assert_int_equal(inference, 1);

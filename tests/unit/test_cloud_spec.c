@@ -107,8 +107,7 @@ static int count(const harness *h, const char *reason)
 {
 	int n = 0;
 	const cJSON *event;
-	cJSON_ArrayForEach(event, h->events)
-	{
+	cJSON_ArrayForEach(event, h->events) {
 		n += strcmp(event->valuestring, reason) == 0;
 	}
 	return n;
@@ -246,13 +245,14 @@ static void test_sedna_list(void **state)
 	harness *h = harness_new();
 	harness_add_world(h, "edge-1");
 	cJSON *status = NULL;
-	const char *text =
-		"{\"startTime\":\"2026-01-01T00:00:00Z\",\"conditions\":["
-		"{\"type\":\"Ready\",\"status\":\"True\",\"stage\":\"Train\",\"data\":\"{\\\"input\\\":{\\\"models\\\":[{\\\"format\\\":\\\"ckpt\\\",\\\"url\\\":"
-		"\\\"/m\\\"}],\\\"dataURL\\\":\\\"/out/data/train/4/data.txt\\\",\\\"outputDir\\\":\\\"/out/train/4\\\"}}\"},"
-		"{\"type\":\"Completed\",\"status\":\"True\",\"stage\":\"Train\",\"data\":\"{\\\"output\\\":{\\\"models\\\":[{\\\"format\\\":\\\"pb\\\",\\\"url\\\":"
-		"\\\"/out/train/4/serve.pb\\\"},{\\\"format\\\":\\\"ckpt\\\",\\\"url\\\":\\\"/out/train/4/ckpt\\\"}]}}\"},"
-		"{\"type\":\"Running\",\"status\":\"True\",\"stage\":\"Eval\"}]}";
+	const char *text = "{\"startTime\":\"2026-01-01T00:00:00Z\",\"conditions\":["
+					   "{\"type\":\"Ready\",\"status\":\"True\",\"stage\":\"Train\",\"data\":\"{\\\"input\\\":{\\\"models\\\":[{"
+					   "\\\"format\\\":\\\"ckpt\\\",\\\"url\\\":"
+					   "\\\"/m\\\"}],\\\"dataURL\\\":\\\"/out/data/train/4/data.txt\\\",\\\"outputDir\\\":\\\"/out/train/4\\\"}}\"},"
+					   "{\"type\":\"Completed\",\"status\":\"True\",\"stage\":\"Train\",\"data\":\"{\\\"output\\\":{\\\"models\\\":[{"
+					   "\\\"format\\\":\\\"pb\\\",\\\"url\\\":"
+					   "\\\"/out/train/4/serve.pb\\\"},{\\\"format\\\":\\\"ckpt\\\",\\\"url\\\":\\\"/out/train/4/ckpt\\\"}]}}\"},"
+					   "{\"type\":\"Running\",\"status\":\"True\",\"stage\":\"Eval\"}]}";
 	assert_int_equal(json_parse(text, strlen(text), 10000, &status, NULL), 0);
 	json_put(harness_object(h, OBJECT_JOB, "j"), "status", status);
 	harness_start(h);

@@ -29,7 +29,8 @@ static stamp stamp_of(const char *payload)
 
 static void said(harness *h, int64_t round, enum stage stage, enum report_what what)
 {
-	harness_report(h, "j", round, stage, what, &(says){.node = "edge-1", .from = 10 * (round - 1), .to = 10 * round, .metric = 0.9, .metric_old = 0.5});
+	harness_report(h, "j", round, stage, what,
+		&(says){.node = "edge-1", .from = 10 * (round - 1), .to = 10 * round, .metric = 0.9, .metric_old = 0.5});
 	harness_run(h);
 }
 
@@ -169,8 +170,7 @@ static void test_8_incomplete(void **state)
 		harness_boot(h);
 		for (int k = 0; k < OBJECT_KINDS; k++) {
 			const cJSON *object;
-			cJSON_ArrayForEach(object, h->objects[k])
-			{
+			cJSON_ArrayForEach(object, h->objects[k]) {
 				if (k != missing)
 					harness_feed(h, (enum object_kind)k, json_member(json_member(object, "metadata"), "name")->valuestring);
 			}
@@ -293,8 +293,7 @@ static void test_13_broker(void **state)
 		controller_link(h->c, true, h->now);
 		const cJSON *message;
 		cJSON *snapshot = cJSON_Duplicate(h->retained, 1);
-		cJSON_ArrayForEach(message, snapshot)
-		{
+		cJSON_ArrayForEach(message, snapshot) {
 			harness_deliver(h, message->string, message->valuestring, true);
 		}
 		cJSON_Delete(snapshot);

@@ -43,8 +43,8 @@ static void test_parse(void **state)
 	char longer[301];
 	memset(longer, 'a', 300);
 	longer[300] = '\0';
-	const char *bad[] = {"", " ", "[1]", "[ 1 ]", "p[-1]", "p[1", "p1]", "p[]", "p[ ]", "p[0x1]", "p[1][2]", "a]b[", "p[1]x", "p[1 2]", "p[99999999999999999999]",
-		longer};
+	const char *bad[] = {"", " ", "[1]", "[ 1 ]", "p[-1]", "p[1", "p1]", "p[]", "p[ ]", "p[0x1]", "p[1][2]", "a]b[", "p[1]x", "p[1 2]",
+		"p[99999999999999999999]", longer};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		metric_expr e;
 		error err = {0};
@@ -124,9 +124,19 @@ static void test_operators(void **state)
 		const char *text;
 		bool equal, above, below;
 	} table[] = {
-		{"gt", false, true, false}, {">", false, true, false}, {"ge", true, true, false}, {">=", true, true, false}, {"eq", true, false, false},
-		{"=", true, false, false}, {"==", true, false, false}, {"ne", false, true, true}, {"!=", false, true, true}, {"le", true, false, true},
-		{"<=", true, false, true}, {"lt", false, false, true}, {"<", false, false, true},
+		{"gt", false, true, false},
+		{">", false, true, false},
+		{"ge", true, true, false},
+		{">=", true, true, false},
+		{"eq", true, false, false},
+		{"=", true, false, false},
+		{"==", true, false, false},
+		{"ne", false, true, true},
+		{"!=", false, true, true},
+		{"le", true, false, true},
+		{"<=", true, false, true},
+		{"lt", false, false, true},
+		{"<", false, false, true},
 	};
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
 		enum trigger_op op;
