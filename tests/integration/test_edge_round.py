@@ -2,7 +2,6 @@
 """Rounds of an edge agent whose cloud agent is played by hand: what it writes, reports, deploys, and where it goes on."""
 
 import json
-import unittest
 
 from case import Case, main
 from hand import at, manifest, sha256, until
