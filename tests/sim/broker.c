@@ -1,0 +1,505 @@
+/* A broker and the way to it: QoS 1, retained messages, sessions with queues, wills with a delay, and all that may happen on the way.
+ *
+ * A message travels twice: to the broker, and on to each subscriber. Each way it may be late, lost, or arrive twice; on one topic the order
+ * stays (except for repeats), between topics it does not. What was on its way when a link broke may come much later, or never. What could
+ * not be delivered waits in the session, which is bounded, and is lost with the broker's state.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/sim/sim.h"
+
+enum { ORDER = 256, QUEUE_MAX = 100, WILL_DELAY_MS = 30 * 1000 };
+
+struct client {
+	world *w;
+	void *obj;
+	const client_events *events;
+	char id[NAME_SIZE];
+	char **filters;
+	size_t n_filters;
+	bool started, network, connected, session;
+	uint64_t tries; /* life of attempts to connect */
+	uint64_t will_life;
+	int attempts;
+	msg *will;
+	msg *queue[QUEUE_MAX];
+	size_t n_queue;
+	int64_t up_last[ORDER], down_last[ORDER];
+};
+
+typedef struct travel {
+	msg *m;
+	client *from, *to;
+} travel;
+
+static bool matches(const char *filter, const char *name)
+{
+	for (; *filter != '\0' && *filter != '#'; filter++, name++) {
+		if (*filter == '+') {
+			name += strcspn(name, "/");
+			name--;
+		} else if (*filter != *name) {
+			return filter[0] == '/' && filter[1] == '#' && *name == '\0';
+		}
+	}
+	return *filter == '#' || *name == '\0';
+}
+
+/* ---- messages ---- */
+
+static msg *msg_new(const char *name, const char *payload, bool retained)
+{
+	msg *m = mem_alloc(sizeof(*m));
+
+	m->refs = 1;
+	m->topic = mem_strdup(name);
+	m->payload = mem_strdup(payload);
+	m->len = strlen(payload);
+	m->retained = retained;
+	return m;
+}
+
+static msg *msg_hold(msg *m)
+{
+	m->refs++;
+	return m;
+}
+
+void msg_drop(msg *m)
+{
+	if (m == NULL || --m->refs > 0)
+		return;
+	free(m->topic);
+	free(m->payload);
+	free(m);
+}
+
+static size_t topic_slot(const char *name)
+{
+	uint64_t h = 1469598103934665603u;
+
+	for (; *name != '\0'; name++)
+		h = (h ^ (unsigned char)*name) * 1099511628211u;
+	return (size_t)(h >> 32) % ORDER;
+}
+
+static int64_t travel_time(world *w)
+{
+	if (chance(w, w->k.slow))
+		return rnd_range(w, 0, w->k.slow_ms);
+	return rnd_delay(w, w->k.delay_ms);
+}
+
+/* ---- holding back ---- */
+
+static bool held(world *w, client *from, client *to, msg *m)
+{
+	for (size_t i = 0; i < sizeof(w->broker.holds) / sizeof(w->broker.holds[0]); i++) {
+		hold *h = &w->broker.holds[i];
+
+		if (!h->active || (h->from != NULL && h->from != from) || (h->to != NULL && h->to != to) || strstr(m->topic, h->part) == NULL ||
+			(h->text[0] != '\0' && strstr(m->payload, h->text) == NULL))
+			continue;
+		h->held = mem_resize_array(h->held, h->n + 1, sizeof(*h->held));
+		h->dest = mem_resize_array(h->dest, h->n + 1, sizeof(*h->dest));
+		h->src = mem_resize_array(h->src, h->n + 1, sizeof(*h->src));
+		h->held[h->n] = msg_hold(m);
+		h->src[h->n] = from;
+		h->dest[h->n++] = to;
+		say(w, "held: %s", m->topic);
+		return true;
+	}
+	return false;
+}
+
+hold *broker_hold(world *w, client *from, client *to, const char *part, const char *text)
+{
+	for (size_t i = 0; i < sizeof(w->broker.holds) / sizeof(w->broker.holds[0]); i++) {
+		hold *h = &w->broker.holds[i];
+
+		if (h->active)
+			continue;
+		*h = (hold){.active = true, .from = from, .to = to};
+		strncpy(h->part, part, sizeof(h->part) - 1);
+		strncpy(h->text, text, sizeof(h->text) - 1);
+		return h;
+	}
+	violated(w, 0, "too many holds");
+}
+
+static void arrive(world *w, void *obj, void *data);
+static void deliver(world *w, void *obj, void *data);
+
+static void travel_on(world *w, int64_t t, msg *m, client *from, client *to)
+{
+	travel *v = mem_alloc(sizeof(*v));
+
+	*v = (travel){.m = m, .from = from, .to = to};
+	at(w, t, to != NULL ? deliver : arrive, w, v);
+}
+
+void broker_release(world *w, hold *h)
+{
+	h->active = false;
+	for (size_t i = 0; i < h->n; i++)
+		travel_on(w, w->now, h->held[i], h->src[i], h->dest[i]);
+	free(h->held);
+	free(h->dest);
+	free(h->src);
+	h->n = 0;
+}
+
+void broker_lose(world *w, hold *h)
+{
+	(void)w;
+	h->active = false;
+	for (size_t i = 0; i < h->n; i++)
+		msg_drop(h->held[i]);
+	free(h->held);
+	free(h->dest);
+	free(h->src);
+	h->n = 0;
+}
+
+/* ---- from the broker ---- */
+
+static void send_down(world *w, client *c, msg *m)
+{
+	int64_t t, *last = &c->down_last[topic_slot(m->topic)];
+
+	if (held(w, NULL, c, m))
+		return;
+	t = w->now + travel_time(w);
+	if (t < *last)
+		t = *last;
+	*last = t;
+	travel_on(w, t, msg_hold(m), NULL, c);
+	if (chance(w, w->k.repeat))
+		travel_on(w, t + travel_time(w), msg_hold(m), NULL, c);
+}
+
+/* What did not reach a subscriber waits for it, the oldest go first. */
+static void enqueue(client *c, msg *m)
+{
+	if (!c->session) {
+		msg_drop(m);
+		return;
+	}
+	if (c->n_queue == QUEUE_MAX) {
+		msg_drop(c->queue[0]);
+		memmove(&c->queue[0], &c->queue[1], (QUEUE_MAX - 1) * sizeof(c->queue[0]));
+		c->n_queue--;
+	}
+	c->queue[c->n_queue++] = m;
+}
+
+static void deliver(world *w, void *obj, void *data)
+{
+	travel *v = data;
+	client *c = v->to;
+
+	(void)obj;
+	if (!c->connected) {
+		enqueue(c, v->m);
+	} else if (chance(w, w->k.drop)) {
+		say(w, "lost on the way to %s: %s", c->id, v->m->topic);
+		msg_drop(v->m);
+	} else {
+		c->events->message(w, c->obj, v->m);
+		msg_drop(v->m);
+	}
+	free(v);
+}
+
+static bool subscribed(const client *c, const char *name)
+{
+	for (size_t i = 0; i < c->n_filters; i++) {
+		if (matches(c->filters[i], name))
+			return true;
+	}
+	return false;
+}
+
+static void retain(broker *b, msg *m)
+{
+	size_t i = 0;
+
+	while (i < b->n_retained && strcmp(b->retained[i]->topic, m->topic) != 0)
+		i++;
+	if (i < b->n_retained) {
+		msg_drop(b->retained[i]);
+		if (m->len > 0)
+			b->retained[i] = msg_hold(m);
+		else
+			b->retained[i] = b->retained[--b->n_retained];
+	} else if (m->len > 0) {
+		b->retained = mem_resize_array(b->retained, b->n_retained + 1, sizeof(*b->retained));
+		b->retained[b->n_retained++] = msg_hold(m);
+	}
+}
+
+static void route(world *w, msg *m)
+{
+	broker *b = &w->broker;
+
+	if (m->retained)
+		retain(b, m);
+	for (size_t i = 0; i < b->n_clients; i++) {
+		client *c = b->clients[i];
+
+		if (!c->session || !subscribed(c, m->topic))
+			continue;
+		if (c->connected)
+			send_down(w, c, m);
+		else
+			enqueue(c, msg_hold(m));
+	}
+}
+
+const msg *broker_retained(const world *w, const char *name)
+{
+	for (size_t i = 0; i < w->broker.n_retained; i++) {
+		if (strcmp(w->broker.retained[i]->topic, name) == 0)
+			return w->broker.retained[i];
+	}
+	return NULL;
+}
+
+/* ---- to the broker ---- */
+
+static void arrive(world *w, void *obj, void *data)
+{
+	travel *v = data;
+
+	(void)obj;
+	if (!w->broker.up || (v->from != NULL && !v->from->connected && !w->script)) {
+		/* The link broke under it: gone, or sent again by the library some time later. */
+		if (w->quiet || chance(w, 0.5)) {
+			say(w, "lost with the link: %s", v->m->topic);
+			msg_drop(v->m);
+		} else {
+			travel_on(w, w->now + rnd_range(w, 1000, MINUTES(5)), v->m, NULL, NULL);
+		}
+	} else {
+		route(w, v->m);
+		msg_drop(v->m);
+	}
+	free(v);
+}
+
+void client_publish(world *w, client *c, const char *name, const char *payload, bool retained)
+{
+	int64_t t, *last = &c->up_last[topic_slot(name)];
+	msg *m;
+
+	if (!c->connected)
+		return;
+	if (chance(w, w->k.drop)) {
+		say(w, "lost on the way from %s: %s", c->id, name);
+		return;
+	}
+	m = msg_new(name, payload, retained);
+	if (!held(w, c, NULL, m)) {
+		t = w->now + travel_time(w);
+		if (t < *last)
+			t = *last;
+		*last = t;
+		travel_on(w, t, msg_hold(m), c, NULL);
+		if (chance(w, w->k.repeat))
+			travel_on(w, t + travel_time(w), msg_hold(m), c, NULL);
+	}
+	msg_drop(m);
+}
+
+/* ---- clients ---- */
+
+client *client_new(world *w, const char *id, void *obj, const client_events *events)
+{
+	client *c = mem_alloc(sizeof(*c));
+
+	c->w = w;
+	c->obj = obj;
+	c->events = events;
+	strncpy(c->id, id, sizeof(c->id) - 1);
+	c->network = true;
+	w->broker.clients = mem_resize_array(w->broker.clients, w->broker.n_clients + 1, sizeof(*w->broker.clients));
+	w->broker.clients[w->broker.n_clients++] = c;
+	return c;
+}
+
+void client_filters(client *c, char **filters, size_t n)
+{
+	c->filters = filters;
+	c->n_filters = n;
+}
+
+bool client_up(const client *c)
+{
+	return c->connected;
+}
+
+static void try_connect(world *w, void *obj, void *data);
+
+static void connect_later(world *w, client *c)
+{
+	int64_t wait = c->attempts == 0 ? 10 : rnd_delay(w, SECONDS(1) << (c->attempts < 5 ? c->attempts : 5));
+
+	c->attempts++;
+	at_life(w, w->now + wait, try_connect, c, NULL, &c->tries);
+}
+
+static void try_connect(world *w, void *obj, void *data)
+{
+	client *c = obj;
+
+	(void)data;
+	if (!c->started || c->connected || !c->network || !w->broker.up)
+		return; /* whoever comes back begins again */
+	c->connected = true;
+	c->attempts = 0;
+	c->will_life++;
+	c->session = true;
+	say(w, "connected: %s", c->id);
+	c->events->up(w, c->obj);
+	for (size_t i = 0; i < c->n_queue; i++) {
+		send_down(w, c, c->queue[i]);
+		msg_drop(c->queue[i]);
+	}
+	c->n_queue = 0;
+	for (size_t i = 0; i < w->broker.n_retained; i++) {
+		if (subscribed(c, w->broker.retained[i]->topic))
+			send_down(w, c, w->broker.retained[i]);
+	}
+}
+
+static void will_due(world *w, void *obj, void *data)
+{
+	client *c = obj;
+
+	(void)data;
+	if (c->will == NULL || !w->broker.up)
+		return;
+	say(w, "will of %s", c->id);
+	route(w, c->will);
+}
+
+static void disconnected(world *w, client *c, bool will)
+{
+	c->tries++;
+	if (!c->connected)
+		return;
+	c->connected = false;
+	say(w, "disconnected: %s", c->id);
+	if (will)
+		at_life(w, w->now + WILL_DELAY_MS, will_due, c, NULL, &c->will_life);
+}
+
+void client_start(world *w, client *c, char *will_topic, char *will)
+{
+	msg_drop(c->will);
+	c->will = msg_new(will_topic, will, true);
+	free(will_topic);
+	free(will);
+	c->started = true;
+	c->attempts = 0;
+	connect_later(w, c);
+}
+
+void client_stop(world *w, client *c, bool clean)
+{
+	c->started = false;
+	disconnected(w, c, !clean);
+}
+
+static void link_lost(world *w, void *obj, void *data)
+{
+	client *c = obj;
+
+	(void)data;
+	if (c->started && !c->connected)
+		c->events->down(w, c->obj);
+}
+
+void client_network(world *w, client *c, bool up)
+{
+	if (c->network == up)
+		return;
+	c->network = up;
+	if (!up) {
+		disconnected(w, c, true);
+		link_lost(w, c, NULL);
+	} else if (c->started) {
+		c->attempts = 0;
+		connect_later(w, c);
+	}
+}
+
+/* ---- the broker's own faults ---- */
+
+static msg **copy_retained(msg **from, size_t n)
+{
+	msg **to = mem_alloc((n + 1) * sizeof(*to));
+
+	for (size_t i = 0; i < n; i++)
+		to[i] = msg_hold(from[i]);
+	return to;
+}
+
+static void drop_retained(msg **list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		msg_drop(list[i]);
+	free(list);
+}
+
+void broker_save(world *w)
+{
+	broker *b = &w->broker;
+
+	drop_retained(b->backup, b->n_backup);
+	b->backup = copy_retained(b->retained, b->n_retained);
+	b->n_backup = b->n_retained;
+}
+
+static void broker_back(world *w, void *obj, void *data)
+{
+	broker *b = &w->broker;
+
+	(void)obj;
+	(void)data;
+	b->up = true;
+	for (size_t i = 0; i < b->n_clients; i++) {
+		if (b->clients[i]->started)
+			connect_later(w, b->clients[i]);
+	}
+}
+
+void broker_restart(world *w, int kept)
+{
+	broker *b = &w->broker;
+
+	say(w, "broker restarts, %s", kept == 2 ? "with its state" : kept == 1 ? "with an older state" : "with nothing");
+	if (!b->up)
+		return;
+	b->up = false;
+	for (size_t i = 0; i < b->n_clients; i++) {
+		client *c = b->clients[i];
+
+		disconnected(w, c, false);
+		link_lost(w, c, NULL);
+		if (kept < 2) {
+			c->session = kept == 1 && c->session;
+			for (size_t k = 0; k < c->n_queue; k++)
+				msg_drop(c->queue[k]);
+			c->n_queue = 0;
+		}
+	}
+	if (kept < 2) {
+		drop_retained(b->retained, b->n_retained);
+		b->retained = kept == 1 ? copy_retained(b->backup, b->n_backup) : NULL;
+		b->n_retained = kept == 1 ? b->n_backup : 0;
+	}
+	at(w, w->now + (w->script ? 1000 : rnd_range(w, 500, SECONDS(20))), broker_back, w, NULL);
+}
