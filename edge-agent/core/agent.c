@@ -191,7 +191,7 @@ bool edge_agent_next(edge_agent *a, moment now, edge_action *out)
 
 int64_t edge_agent_wake(const edge_agent *a)
 {
-	return a->stale ? INT64_MIN : a->wake;
+	return a->stale ? 0 : a->wake;
 }
 
 /* ---- to be seen ---- */

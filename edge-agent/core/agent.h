@@ -165,7 +165,7 @@ typedef struct edge_action {
 /* The next thing to do, or false. What it points to is valid until edge_agent_done for its id, or the next call of edge_agent_next for
  * actions without a result. */
 bool edge_agent_next(edge_agent *a, moment now, edge_action *out);
-/* When to ask again if nothing happens before: monotonic milliseconds, or MOMENT_NEVER. */
+/* When to ask again if nothing happens before: monotonic milliseconds, MOMENT_NEVER, or 0 (at once: something was fed since). */
 int64_t edge_agent_wake(const edge_agent *a);
 
 typedef struct edge_manifest { /* the part of a round's manifest that decides */

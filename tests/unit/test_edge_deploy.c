@@ -390,6 +390,7 @@ static void test_nobody_confirms(void **state)
 
 	fixture_open(&f);
 	d = hot_desired(&f, PHASE_READY);
+	d.poll_period_s = 5;
 	bench_send(&f.b, &d);
 	assert_int_equal(f.b.copies, 1);
 	bench_sleep(&f.b, 10 * 60 * 1000 - 1);

@@ -112,14 +112,14 @@ static void test_inventory_removes_what_is_older_and_not_listed(void **state)
 	bench_inventory_at(&b, (stamp){100, 49}, NULL, NULL); /* older than the document */
 	bench_turn(&b);
 	assert_true(holds(&b, U1));
-	bench_inventory_at(&b, (stamp){100, 49}, NULL, NULL); /* not newer than the newest one */
 	bench_inventory_at(&b, (stamp){100, 51}, NULL, U1);
 	bench_turn(&b);
 	assert_true(holds(&b, U1));
 	bench_inventory_at(&b, (stamp){100, 52}, NULL, NULL);
 	bench_turn(&b);
 	assert_false(holds(&b, U1));
-	/* It stays gone: not listed, and its document is older. */
+	/* It stays gone: not listed, and its document is older; an inventory that was overtaken does not bring it back. */
+	bench_inventory_at(&b, (stamp){100, 48}, NULL, U1);
 	bench_send_at(&b, &d, (stamp){100, 51});
 	bench_turn(&b);
 	assert_false(holds(&b, U1));
@@ -195,6 +195,25 @@ static void test_drop_and_return_around_a_commit(void **state)
 			bench_fini(&b);
 		}
 	}
+}
+
+/* Both in one turn, the drop not stored yet: as if the document had come first, so nothing of the job is lost. */
+static void test_return_before_the_drop_is_stored_keeps_the_rows(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 1, STAGE_EVAL, PHASE_WAITING);
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	bench_send_at(&b, &d, (stamp){100, 10});
+	bench_turn(&b);
+	bench_inventory_at(&b, (stamp){100, 20}, NULL, NULL);
+	bench_send_at(&b, &d, (stamp){100, 21});
+	bench_turn(&b);
+	assert_true(holds(&b, U1));
+	assert_int_equal(bench_row(&b, 1, STAGE_EVAL, REPORT_READY)->seq, 1);
+	bench_fini(&b);
 }
 
 static void test_late_document_does_not_save_a_job_that_is_being_dropped(void **state)
@@ -360,6 +379,15 @@ static void test_datasets_follow_the_same_rules(void **state)
 	assert_int_equal(b.n_datasets, 0);
 	assert_false(edge_agent_watch(b.agent, 0, &url, &format));
 	/* A commit that fails leaves the newest document to be stored. */
+	b.fail_code[EDGE_COMMIT] = ERROR_IO;
+	b.fail_count[EDGE_COMMIT] = 1;
+	bench_dataset_doc(&b, "ds-2", "ds2", URL);
+	assert_int_equal(b.n_datasets, 0);
+	bench_sleep(&b, 2000);
+	assert_int_equal(b.n_datasets, 1);
+	bench_inventory(&b, NULL, U1, NULL);
+	bench_turn(&b);
+	assert_int_equal(b.n_datasets, 0);
 	b.hold[EDGE_COMMIT] = true;
 	bench_dataset_doc(&b, "ds-1", "ds", URL);
 	bench_dataset_doc(&b, "ds-1", "ds", "/data/newer.txt");
@@ -402,6 +430,7 @@ int main(void)
 		cmocka_unit_test(test_inventory_removes_what_is_older_and_not_listed),
 		cmocka_unit_test(test_job_made_again),
 		cmocka_unit_test(test_drop_and_return_around_a_commit),
+		cmocka_unit_test(test_return_before_the_drop_is_stored_keeps_the_rows),
 		cmocka_unit_test(test_late_document_does_not_save_a_job_that_is_being_dropped),
 		cmocka_unit_test(test_first_commit_of_a_job_and_its_end),
 		cmocka_unit_test(test_empty_payload_is_no_news),

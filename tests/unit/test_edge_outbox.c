@@ -47,6 +47,15 @@ static void test_offline_nothing_goes_out_and_a_new_link_sends_all(void **state)
 	assert_int_equal(bench_said(&b, "/presence/" NODE), 1);
 	bench_sleep(&b, 2001); /* from the smallest window on */
 	assert_true(bench_said(&b, "/eval/ready") >= 2);
+	/* The link was away for a moment: what waits for its turn in minutes goes out now. */
+	bench_sleep(&b, 7200 * 1000);
+	while (bench_wake(&b) < 1000)
+		bench_sleep(&b, 1000);
+	bench_quiet(&b);
+	edge_agent_link(b.agent, false, b.now);
+	edge_agent_link(b.agent, true, b.now);
+	bench_turn(&b);
+	assert_int_equal(bench_said(&b, "/eval/ready"), 1);
 	bench_fini(&b);
 }
 
@@ -259,6 +268,15 @@ static void test_dataset_status_is_thinned_and_repeated_on_a_new_link(void **sta
 	s = status_of(&b);
 	assert_string_equal(s->error, "gone");
 	dataset_status_free(s);
+	/* A document that says nothing new is no reason to speak; a new link is. */
+	assert_int_equal(bench_said(&b, "/status"), 4);
+	bench_dataset_doc(&b, "ds-1", "ds", URL);
+	bench_sleep(&b, 60000);
+	assert_int_equal(bench_said(&b, "/status"), 4);
+	edge_agent_link(b.agent, false, b.now);
+	edge_agent_link(b.agent, true, b.now);
+	bench_turn(&b);
+	assert_int_equal(bench_said(&b, "/status"), 5);
 	bench_fini(&b);
 }
 

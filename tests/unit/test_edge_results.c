@@ -230,6 +230,26 @@ static void test_information_is_answered_and_not_stored(void **state)
 	bench_fini(&b);
 }
 
+/* In one turn with a document that changes what the post means: the document counts. */
+static void test_post_and_document_in_one_turn(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 1, STAGE_EVAL, PHASE_FAILED);
+	char name[WORKER_NAME_SIZE];
+	uint64_t id;
+	(void)state;
+
+	open_at(&b, &d);
+	d.position.phase = PHASE_RUNNING; /* the cluster was restored */
+	bench_send_at(&b, &d, bench_stamp(&b));
+	bench_worker(WORKER_EVAL, U1, 1, name);
+	id = bench_post(&b, POST_EVAL, POST_COMPLETED, name);
+	bench_turn(&b);
+	assert_int_equal(b.replies[id], 200);
+	assert_non_null(bench_row(&b, 1, STAGE_EVAL, REPORT_COMPLETED));
+	bench_fini(&b);
+}
+
 /* ---- provisional results (trace 18) ---- */
 
 static void test_result_before_its_document(void **state)
@@ -307,7 +327,6 @@ static void test_result_of_a_round_that_is_over_is_dropped(void **state)
 static void little_room(edge_config *c)
 {
 	c->provisional_max = 3;
-	c->provisional_bytes_max = 1000;
 	c->provisional_ms = 3600 * 1000;
 }
 
@@ -320,10 +339,11 @@ static void test_provisional_store_is_bounded(void **state)
 	bench_ready(&b);
 	for (int round = 1; round <= 2; round++)
 		assert_int_equal(bench_completed(&b, WORKER_TRAIN, round), 200);
-	b.config.provisional_max = 64;
 	assert_int_equal(bench_completed(&b, WORKER_TRAIN, 3), 200);
 	assert_int_equal(bench_completed(&b, WORKER_TRAIN, 4), 503); /* by number */
 	assert_int_equal(b.n_kept, 3);
+	b.config.provisional_max = 64;
+	b.config.provisional_bytes_max = 1000;
 	bench_restart(&b);
 	assert_int_equal(bench_completed(&b, WORKER_TRAIN, 4), 503); /* by bytes */
 	assert_int_equal(bench_completed(&b, WORKER_TRAIN, 3), 200);
@@ -495,6 +515,7 @@ int main(void)
 		cmocka_unit_test(test_train_result_without_a_manifest_or_on_another_node),
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_information_is_answered_and_not_stored),
+		cmocka_unit_test(test_post_and_document_in_one_turn),
 		cmocka_unit_test(test_result_before_its_document),
 		cmocka_unit_test(test_result_before_its_document_on_the_dataset_node),
 		cmocka_unit_test(test_result_of_a_round_that_is_over_is_dropped),

@@ -475,6 +475,76 @@ static void test_restored_cluster(void **state)
 	bench_fini(&b);
 }
 
+/* The cursor changes while an allocation waits for its folder. */
+static void test_an_allocation_that_begins_elsewhere_goes(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 1, STAGE_TRAIN, PHASE_WAITING);
+	(void)state;
+
+	bench_init_with(&b, at_once);
+	b.samples = 3;
+	b.fail_code[EDGE_WRITE] = ERROR_IO;
+	b.fail_count[EDGE_WRITE] = 1;
+	open_with(&b, NULL);
+	assert_int_equal(bench_job(&b, U1)->alloc.range.from, 0);
+	d.has_trained = d.has_cursor = true;
+	d.trained_round = 1;
+	d.trained_models = &d.base;
+	d.n_trained_models = 1;
+	d.cursor = bench_cursor(&b, 1, 1);
+	bench_send(&b, &d);
+	bench_sleep(&b, 10000);
+	assert_range(&b, 1, 1, 3);
+	assert_int_equal(b.n_folders, 1);
+	bench_fini(&b);
+}
+
+/* The file is the same, but a restored cluster knows it by another cursor: nothing was taken out of it. */
+static void test_another_cursor_removes_nothing(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 1, STAGE_TRAIN, PHASE_WAITING);
+	(void)state;
+
+	bench_init_with(&b, at_once);
+	b.samples = 4;
+	open_with(&b, needs_five);
+	needs_five(&d);
+	d.has_trained = d.has_cursor = true;
+	d.trained_round = 1;
+	d.trained_models = &d.base;
+	d.n_trained_models = 1;
+	d.cursor = (cursor){.sample = 2, .size = 20};
+	bench_send(&b, &d);
+	bench_turn(&b);
+	assert_int_equal(bench_job(&b, U1)->removed, 0);
+	bench_append(&b, 1); /* all five are new, numbered from 2 */
+	bench_turn(&b);
+	assert_range(&b, 1, 2, 7);
+	bench_fini(&b);
+}
+
+static void test_another_file_is_located_anew(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 1, STAGE_TRAIN, PHASE_WAITING);
+	dataset_view v = {.looked = true, .generation = 1, .samples = 2, .size = 20};
+	(void)state;
+
+	bench_init_with(&b, at_once);
+	b.samples = 3;
+	open_with(&b, needs_five);
+	assert_int_equal(b.asked[EDGE_LOCATE], 1);
+	needs_five(&d);
+	d.dataset.url = "/data/other.txt";
+	bench_send(&b, &d);
+	edge_agent_dataset(b.agent, "/data/other.txt", FORMAT_TXT, &v, b.now);
+	bench_turn(&b);
+	assert_int_equal(b.asked[EDGE_LOCATE], 2);
+	bench_fini(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -495,6 +565,9 @@ int main(void)
 		cmocka_unit_test(test_samples_that_left_before_a_round_are_counted),
 		cmocka_unit_test(test_first_sample_end),
 		cmocka_unit_test(test_restored_cluster),
+		cmocka_unit_test(test_an_allocation_that_begins_elsewhere_goes),
+		cmocka_unit_test(test_another_cursor_removes_nothing),
+		cmocka_unit_test(test_another_file_is_located_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
