@@ -29,6 +29,8 @@
 /* A filter that nobody subscribes: taking it back is the smallest thing that a broker has to answer. */
 #define PROBE_FILTER "-"
 
+enum { LIBRARY_ENDS_MAX = 1000 };
+
 static struct operation *operation_begin(struct link *l, enum job_kind kind, int64_t token)
 {
 	struct operation *op = NULL;
@@ -474,10 +476,24 @@ void link__paho_probe(struct link *l)
 		give_up(op, rc, 0x8f);
 }
 
+/* When its last client goes the library ends its threads, which is what we want (they wake ten times a second without a connection), and its
+ * global state, and with each new beginning of that OpenSSL keeps about a hundred bytes for ever. So after a great many attempts (most of a
+ * day without a broker) one idle client stays, and the threads with it: memory has a bound, and waiting costs a little more. */
+static void keep_library(void)
+{
+	static atomic_uint ends;
+	static MQTTAsync keeper;
+
+	if (atomic_fetch_add(&ends, 1) + 1 == LIBRARY_ENDS_MAX)
+		MQTTAsync_create(&keeper, "tcp://localhost", "keeper", MQTTCLIENT_PERSISTENCE_NONE, NULL);
+}
+
 void link__paho_close(struct link *l)
 {
-	if (l->paho)
+	if (l->paho) {
+		keep_library();
 		MQTTAsync_destroy(&l->paho); /* sends DISCONNECT if it is connected */
+	}
 	l->paho = NULL;
 	if (l->addresses)
 		freeaddrinfo(l->addresses);
