@@ -127,7 +127,7 @@ void lab_fini(lab *l)
 {
 	if (l->cluster != NULL)
 		lab_stop(l);
-	int left = lab_processes(l);
+	int left = lab_wait_processes(l, 0);
 	folder_remove(l->folder);
 	cJSON_Delete(l->objects);
 	cJSON_Delete(l->object);
@@ -298,6 +298,16 @@ static bool belongs(const lab *l, const char *number)
 	free(cwd);
 	free(cmdline);
 	return ours;
+}
+
+int lab_wait_processes(const lab *l, int most)
+{
+	int n = lab_processes(l);
+	for (int i = 0; n > most && i < 20000; i++) {
+		usleep(1000); /* between two looks */
+		n = lab_processes(l);
+	}
+	return n;
 }
 
 int lab_processes(const lab *l)

@@ -56,5 +56,7 @@ bool lab_exists(const lab *l, const char *path);
 int lab_count(const lab *l, const char *path, char c); /* in that file */
 /* Processes that run in the lab's folder, or with it in their command line. */
 int lab_processes(const lab *l);
+/* Without running the loop, until there are at most so many; how many there are in the end. A supervisor that has said all needs a moment. */
+int lab_wait_processes(const lab *l, int most);
 
 #endif

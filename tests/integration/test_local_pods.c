@@ -164,7 +164,7 @@ static void deleting_asks_first(void **state)
 	assert_int_equal(lab_delete(l, "p", NULL), 0);
 	loop_until(&l->loop, lab_pod(l, "p") == NULL, 20000);
 	assert_true(lab_exists(l, "asked"));
-	assert_int_equal(lab_processes(l), 0);
+	assert_int_equal(lab_wait_processes(l, 0), 0);
 	char *pods = mem_printf("%s/pods", l->state);
 	assert_int_equal(rmdir(pods), 0); /* it is empty */
 	free(pods);
@@ -183,7 +183,7 @@ static void deleting_ends_everything(void **state)
 	assert_true(lab_processes(l) >= 4);
 	assert_int_equal(lab_delete(l, "p", NULL), 0);
 	loop_until(&l->loop, lab_pod(l, "p") == NULL, 20000);
-	assert_int_equal(lab_processes(l), 0);
+	assert_int_equal(lab_wait_processes(l, 0), 0);
 }
 
 static void what_a_worker_leaves_behind_ends_with_it(void **state)

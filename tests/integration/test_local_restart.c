@@ -177,16 +177,6 @@ static void a_kill_between_any_two_steps_runs_nothing_twice(void **state)
 	assert_true(n > 50);
 }
 
-/* With no loop to run. */
-static void until_processes(const lab *l, int most)
-{
-	for (int i = 0; lab_processes(l) > most; i++) {
-		if (i == 20000)
-			fail_msg("more than %d processes go on", most);
-		usleep(1000); /* between two looks */
-	}
-}
-
 /* Each step of the store fails once; what was refused is asked for again, as the core does. */
 static void a_store_that_fails_is_tried_again(void **state)
 {
@@ -266,15 +256,15 @@ static void a_worker_goes_on_without_its_agent(void **state)
 {
 	lab *l = *state;
 	assert_int_equal(lab_run(l, "p", "Never", "echo > ../ready; until test -e ../go; do sleep 0.01; done; exit 4", ""), 0);
-	assert_int_equal(lab_run(l, "q", "Never", "until test -e ../go2; do sleep 0.01; done", ""), 0);
-	loop_until(&l->loop, lab_exists(l, "ready") && lab_phase_is(l, "p", "Running"), 20000);
+	assert_int_equal(lab_run(l, "q", "Never", "echo > ../ready2; until test -e ../go2; do sleep 0.01; done", ""), 0);
+	loop_until(&l->loop, lab_exists(l, "ready") && lab_exists(l, "ready2") && lab_phase_is(l, "p", "Running"), 20000);
 	lab_stop(l);
 	assert_true(lab_processes(l) >= 4);
 	lab_start(l);
 	assert_true(lab_phase_is(l, "p", "Running"));
 	lab_stop(l);
-	free(folder_file(l->folder, "go", "")); /* it ends while nobody looks */
-	until_processes(l, 3);                  /* q: supervisor, shell, and its sleep now and then */
+	free(folder_file(l->folder, "go", ""));     /* it ends while nobody looks */
+	assert_true(lab_wait_processes(l, 3) <= 3); /* q: supervisor, shell, and its sleep now and then */
 	lab_start(l);
 	lab_until_phase(l, "p", "Failed");
 	assert_true(lab_number(lab_pod(l, "p"), "status.containerStatuses.0.state.terminated.exitCode") == 4);
@@ -312,7 +302,7 @@ static void a_supervisor_that_dies_takes_its_worker_along(void **state)
 	pid_t pid = supervisor_of(l, "q");
 	lab_stop(l);
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	until_processes(l, 0);
+	assert_int_equal(lab_wait_processes(l, 0), 0);
 	lab_start(l);
 	lab_until_phase(l, "q", "Failed");
 	assert_string_equal(lab_text(lab_pod(l, "q"), "status.reason"), "Lost");
@@ -327,7 +317,7 @@ static void an_inference_worker_is_started_again(void **state)
 	pid_t pid = supervisor_of(l, "p");
 	lab_stop(l);
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	until_processes(l, 0);
+	assert_int_equal(lab_wait_processes(l, 0), 0);
 	lab_start(l);
 	loop_until(&l->loop, lab_count(l, "runs", 'x') == 2 && lab_phase_is(l, "p", "Running"), 20000);
 	assert_true(lab_number(lab_pod(l, "p"), "status.containerStatuses.0.restartCount") == 1);
@@ -345,7 +335,7 @@ static void stopping_can_end_the_workers(void **state)
 	l->config.stop_workers = true;
 	lab_start(l);
 	lab_stop(l);
-	assert_int_equal(lab_processes(l), 0);
+	assert_int_equal(lab_wait_processes(l, 0), 0);
 	lab_start(l);
 	lab_until_phase(l, "train", "Failed"); /* it did not come to its end, whatever it exited with */
 	assert_string_equal(lab_text(lab_pod(l, "train"), "status.reason"), "Stopped");
