@@ -167,6 +167,7 @@ static void on_connected(void *context, MQTTAsync_successData5 *response)
 	inbox_put(l->inbox, e);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is the library's */
 static void on_connection_lost(void *context, char *cause)
 {
 	struct link *l = context;
@@ -272,10 +273,10 @@ static int resolve(struct link *l, const struct broker_url *broker, uint32_t ind
 		rc = getaddrinfo(broker->host, port, &hints, &l->addresses);
 	}
 	atomic_store(&l->resolving, false);
-	if (rc == 0) {
+	if (rc == 0 && l->addresses) {
 		for (at = l->addresses; at; at = at->ai_next)
 			n++;
-		for (at = l->addresses, index %= n; index > 0; index--)
+		for (at = l->addresses, index %= n > 0 ? n : 1; index > 0; index--)
 			at = at->ai_next;
 		rc = getnameinfo(at->ai_addr, at->ai_addrlen, out, size, NULL, 0, NI_NUMERICHOST);
 	}
@@ -385,7 +386,7 @@ static int check_files(struct link *l)
 
 void link__paho_open(struct link *l, const struct broker_url *broker, uint32_t address)
 {
-	char numeric[NI_MAXHOST];
+	char numeric[NI_MAXHOST] = "";
 	int rc;
 
 	snprintf(l->host, sizeof l->host, "%s:%u", broker->host, broker->port);

@@ -28,7 +28,7 @@ static bool same_peer(const struct sockaddr_storage *peer, const struct sockaddr
 
 static bool set_one(int fd, const struct addrinfo *addresses)
 {
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = {0};
 	socklen_t len = sizeof peer;
 	int on = 1;
 
@@ -50,7 +50,7 @@ int nodelay_set(const struct addrinfo *addresses)
 		return 0;
 	while ((entry = readdir(dir)) != NULL)
 		if (entry->d_name[0] != '.')
-			n += set_one(atoi(entry->d_name), addresses);
+			n += set_one((int)strtol(entry->d_name, NULL, 10), addresses);
 	closedir(dir);
 	return n;
 }
