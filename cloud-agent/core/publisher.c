@@ -266,7 +266,7 @@ static stamp peek(const void *payload, size_t len)
 
 static bool is_ours(const controller *c, const doc *d, stamp s, bool retained)
 {
-	if (s.epoch != c->epoch || s.gen > c->gen)
+	if (s.epoch != c->epoch)
 		return false;
 	if (d->last.gen > 0)
 		return stamp_compare(s, d->last) <= 0;

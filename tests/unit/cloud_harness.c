@@ -263,7 +263,12 @@ static int delete (harness *h, const cloud_action *a)
 		return ERROR_NOT_FOUND;
 	if (strcmp(text(there, "metadata", "uid"), a->remove.uid) != 0)
 		return ERROR_CONFLICT;
-	harness_remove(h, OBJECT_POD, a->remove.name);
+	if (!h->hang_deletes) {
+		harness_remove(h, OBJECT_POD, a->remove.name);
+		return 0;
+	}
+	set_text(part(harness_object(h, OBJECT_POD, a->remove.name), "metadata"), "deletionTimestamp", "2026-11-30T00:00:00Z");
+	harness_touch(h, OBJECT_POD, a->remove.name);
 	return 0;
 }
 

@@ -316,6 +316,29 @@ static void test_node_left(void **state)
 	harness_free(h);
 }
 
+/* Somebody makes a pod of that name: it is not the one that was recorded, which has ended. */
+static void test_another_uid(void **state)
+{
+	(void)state;
+	harness *h = world();
+	ready(h, 1);
+	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Running");
+	harness_run(h);
+	char *name = harness_pod_name(h, "j", WORKER_TRAIN, 1);
+	cJSON *copy = cJSON_Duplicate(harness_object(h, OBJECT_POD, name), 1);
+	cJSON_DeleteItemFromObject(cJSON_GetObjectItem(copy, "metadata"), "uid");
+	harness_remove(h, OBJECT_POD, name);
+	harness_put(h, OBJECT_POD, copy);
+	harness_run(h);
+	desired *d = harness_desired(h, "edge-1", "j");
+	assert_true(d->worker_ended);
+	desired_free(d);
+	assert_null(harness_object(h, OBJECT_POD, name));
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_RUNNING);
+	free(name);
+	harness_free(h);
+}
+
 /* ---- ends ---- */
 
 static void set_containers(harness *h, int64_t round, const char *statuses)
@@ -549,6 +572,31 @@ static void test_output_dir_in_use(void **state)
 	harness_free(h);
 }
 
+/* A job moves to a folder in which another one's worker still writes. */
+static void test_folder_still_written(void **state)
+{
+	(void)state;
+	harness *h = world();
+	harness_put(h, OBJECT_JOB, harness_job("k", "edge-1", "/other"));
+	harness_run(h);
+	harness_report(h, "k", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
+	harness_run(h);
+	harness_work_phase(h, "k", WORKER_TRAIN, 1, "Running");
+	cJSON *spec = harness_spec(h, "j");
+	cJSON_DeleteItemFromObjectCaseSensitive(spec, "outputDir");
+	json_put_string(spec, "outputDir", "/other");
+	harness_touch(h, OBJECT_JOB, "j");
+	ready(h, 1);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_READY);
+	assert_string_equal(reason(h), "OutputDirInUse");
+	assert_false(harness_has_pod(h, "j", WORKER_TRAIN, 1));
+	harness_work_phase(h, "k", WORKER_TRAIN, 1, "Succeeded");
+	harness_touch(h, OBJECT_JOB, "j");
+	harness_run(h);
+	assert_true(harness_has_pod(h, "j", WORKER_TRAIN, 1));
+	harness_free(h);
+}
+
 /* ---- nodes ---- */
 
 static void unpin(cJSON *spec, const char *part_name)
@@ -605,7 +653,7 @@ static void test_node_recorded(void **state)
 	harness_run(h);
 	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING); /* not the node that trains */
 	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Succeeded");
-	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_COMPLETED, &(says){.node = "cloud-1", .no_range = true});
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_COMPLETED, &(says){.node = "cloud-1", .to = 99});
 	harness_run(h);
 	harness_expect(h, "j", 1, STAGE_EVAL, PHASE_WAITING);
 	own = harness_member(h, "j");
@@ -780,7 +828,79 @@ static void test_inference_not_running(void **state)
 	harness_free(h);
 }
 
+/* The old pod takes its time to go: it is asked once, then once more after the limit, and the new one is made when it is gone. */
+static void test_inference_terminating(void **state)
+{
+	(void)state;
+	harness *h = world();
+	device dev = {.node = "edge-1", .job = "j", .metric = 0.9, .last_round = 1};
+	char *old = harness_pod_name(h, "j", WORKER_INFERENCE, 0);
+	h->hang_deletes = true;
+	for (int i = 0; i < 200; i++) {
+		harness_run(h);
+		position p = harness_position(h, "j");
+		if (p.stage == STAGE_DEPLOY && p.phase == PHASE_STARTING)
+			break;
+		device_pass(h, &dev);
+	}
+	harness_run(h);
+	assert_int_equal(h->deletes, 1);
+	harness_touch(h, OBJECT_POD, old);
+	harness_run(h);
+	harness_restart(h);
+	harness_run(h);
+	assert_int_equal(h->deletes, 2); /* it does not remember */
+	harness_advance(h, 600 * 1000 - 1);
+	harness_touch(h, OBJECT_POD, old);
+	harness_run(h);
+	assert_int_equal(h->deletes, 2);
+	harness_advance(h, 1);
+	harness_run(h);
+	assert_int_equal(h->deletes, 3);
+	assert_false(harness_has_pod(h, "j", WORKER_INFERENCE, 1));
+	harness_remove(h, OBJECT_POD, old);
+	harness_run(h);
+	assert_true(harness_has_pod(h, "j", WORKER_INFERENCE, 1));
+	free(old);
+	harness_free(h);
+}
+
+static void test_strange_inference(void **state)
+{
+	(void)state;
+	harness *h = world();
+	const char *uid = json_member(json_member(harness_object(h, OBJECT_JOB, "j"), "metadata"), "uid")->valuestring;
+	char *name = harness_pod_name(h, "j", WORKER_INFERENCE, 0);
+	json_put_bool(cJSON_GetObjectItem(cJSON_GetObjectItem(harness_spec(h, "j"), "deploySpec"), "model"), "hotUpdateEnabled", true);
+	harness_remove(h, OBJECT_POD, name);
+	harness_touch(h, OBJECT_JOB, "j");
+	harness_run(h);
+	assert_true(harness_has_pod(h, "j", WORKER_INFERENCE, 0));
+	add_pod(h, "strange", "inference", uid);
+	harness_run(h);
+	assert_null(harness_object(h, OBJECT_POD, "strange"));
+	assert_true(harness_has_pod(h, "j", WORKER_INFERENCE, 0));
+	free(name);
+	harness_free(h);
+}
+
 /* ---- errors of the cluster ---- */
+
+/* What was newer is here already when the conflict is told: no waiting. */
+static void test_conflict_met(void **state)
+{
+	(void)state;
+	cloud_action action;
+	harness *h = world();
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
+	assert_true(controller_next(h->c, h->now, &action));
+	uint64_t id = action.id;
+	harness_touch(h, OBJECT_JOB, "j");
+	controller_done(h->c, id, ERROR_CONFLICT, NULL, NULL, 0, h->now);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
+	harness_free(h);
+}
 
 static void test_cluster_errors(void **state)
 {
@@ -819,6 +939,7 @@ int main(void)
 		cmocka_unit_test(test_missing_pod),
 		cmocka_unit_test(test_silent_node),
 		cmocka_unit_test(test_node_left),
+		cmocka_unit_test(test_another_uid),
 		cmocka_unit_test(test_worker_failed),
 		cmocka_unit_test(test_keeps_failing),
 		cmocka_unit_test(test_start_timeout),
@@ -828,6 +949,7 @@ int main(void)
 		cmocka_unit_test(test_next_round_waits),
 		cmocka_unit_test(test_earlier_job),
 		cmocka_unit_test(test_output_dir_in_use),
+		cmocka_unit_test(test_folder_still_written),
 		cmocka_unit_test(test_node_recorded),
 		cmocka_unit_test(test_local_path_elsewhere),
 		cmocka_unit_test(test_retention),
@@ -835,6 +957,9 @@ int main(void)
 		cmocka_unit_test(test_deleting),
 		cmocka_unit_test(test_inference_ends),
 		cmocka_unit_test(test_inference_not_running),
+		cmocka_unit_test(test_inference_terminating),
+		cmocka_unit_test(test_strange_inference),
+		cmocka_unit_test(test_conflict_met),
 		cmocka_unit_test(test_cluster_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

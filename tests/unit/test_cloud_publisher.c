@@ -290,6 +290,16 @@ static void test_foreign(void **state)
 	assert_true(stamp_at(h, STATE).gen > 0);
 	assert_true(stamp_at(h, INVENTORY).gen > 0);
 	assert_true(stamp_at(h, DATASET).gen > 0);
+	/* our epoch, but later than what we sent there */
+	before = stamp_at(h, DESIRED);
+	char *later = mem_printf("{\"v\":1,\"stamp\":{\"epoch\":%lld,\"gen\":%lld}}", (long long)h->epoch, (long long)before.gen + 1);
+	harness_foreign(h, DESIRED, later);
+	harness_run(h);
+	assert_true(stamp_compare(stamp_at(h, DESIRED), before) > 0);
+	desired *again = harness_desired(h, "edge-1", "j");
+	assert_non_null(again);
+	desired_free(again);
+	free(later);
 	/* our own from before, back from somewhere */
 	before = stamp_at(h, DESIRED);
 	said(h, 1, STAGE_TRAIN, REPORT_READY);
@@ -326,11 +336,36 @@ static void test_late_echo(void **state)
 	harness_deliver(h, DESIRED, held, false);
 	harness_run(h);
 	assert_int_equal(h->cleared, cleared);
+	harness_deliver(h, DESIRED, held, true); /* but what is retained is really there */
+	harness_run(h);
+	assert_int_equal(h->cleared, ++cleared);
 	controller_link(h->c, true, h->now);
-	harness_deliver(h, DESIRED, held, true); /* but after a connect it is really there */
+	harness_deliver(h, DESIRED, held, true); /* also after a connect */
 	harness_run(h);
 	assert_int_equal(h->cleared, cleared + 1);
 	free(held);
+	harness_free(h);
+}
+
+/* A topic is cleared and published again before the echo of the clear comes: that is not somebody else's doing. */
+static void test_late_echo_of_clear(void **state)
+{
+	(void)state;
+	harness *h = world();
+	cJSON *job = cJSON_Duplicate(harness_object(h, OBJECT_JOB, "j"), 1);
+	h->mute = true;
+	harness_remove(h, OBJECT_JOB, "j");
+	harness_run(h);
+	harness_put(h, OBJECT_JOB, job);
+	harness_run(h);
+	h->mute = false;
+	stamp before = stamp_at(h, DESIRED);
+	harness_deliver(h, DESIRED, "", false);
+	harness_run(h);
+	assert_int_equal(stamp_compare(stamp_at(h, DESIRED), before), 0);
+	harness_foreign(h, DESIRED, ""); /* once more is one too many */
+	harness_run(h);
+	assert_true(stamp_compare(stamp_at(h, DESIRED), before) > 0);
 	harness_free(h);
 }
 
@@ -461,6 +496,30 @@ static void test_higher_epoch(void **state)
 	harness_free(h);
 }
 
+/* The Lease cannot be read: nothing is published until that is settled, and it is asked again. */
+static void test_higher_epoch_unsettled(void **state)
+{
+	(void)state;
+	cloud_action action;
+	harness *h = world();
+	char *payload = mem_printf("{\"v\":1,\"stamp\":{\"epoch\":%lld,\"gen\":1}}", (long long)h->epoch + 1000);
+	harness_foreign(h, DESIRED, payload);
+	for (int i = 0; i < 3; i++) {
+		assert_true(controller_next(h->c, h->now, &action));
+		assert_int_equal(action.kind, CLOUD_RAISE_EPOCH);
+		assert_int_equal(action.epoch.above, h->epoch + 1000);
+		controller_link(h->c, true, h->now);
+		assert_false(controller_next(h->c, h->now, &action));
+		controller_done(h->c, action.id, ERROR_OFFLINE, NULL, NULL, 0, h->now);
+		assert_false(controller_next(h->c, h->now, &action));
+		int64_t wake = controller_wake(h->c);
+		assert_true(wake > h->now.mono_ms && wake < h->now.mono_ms + 6000);
+		harness_advance(h, wake - h->now.mono_ms);
+	}
+	free(payload);
+	harness_free(h);
+}
+
 /* An older leader's will, come late: ours is put in its place. */
 static void test_late_will(void **state)
 {
@@ -527,11 +586,13 @@ int main(void)
 		cmocka_unit_test(test_dataset_moves),
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_late_echo),
+		cmocka_unit_test(test_late_echo_of_clear),
 		cmocka_unit_test(test_blocked_job_kept),
 		cmocka_unit_test(test_all_again),
 		cmocka_unit_test(test_nothing_while_down),
 		cmocka_unit_test(test_deposed),
 		cmocka_unit_test(test_higher_epoch),
+		cmocka_unit_test(test_higher_epoch_unsettled),
 		cmocka_unit_test(test_late_will),
 		cmocka_unit_test(test_dataset_status),
 	};
