@@ -572,6 +572,35 @@ static void test_output_dir_in_use(void **state)
 	harness_free(h);
 }
 
+/* The same path on two nodes is two folders; the same prefix of a bucket is one, wherever it is used. */
+static void test_folders_of_nodes(void **state)
+{
+	(void)state;
+	for (int remote = 0; remote < 2; remote++) {
+		const char *dir = remote ? "s3://bucket/out" : "/out";
+		harness *h = harness_new();
+		harness_add_world(h, "edge-1");
+		harness_put(h, OBJECT_JOB, harness_job("j", "edge-1", dir));
+		cJSON *set = cJSON_Duplicate(harness_object(h, OBJECT_DATASET, "d"), 1), *metadata = cJSON_GetObjectItem(set, "metadata");
+		cJSON_DeleteItemFromObject(metadata, "name");
+		cJSON_DeleteItemFromObject(metadata, "uid");
+		json_put_string(metadata, "name", "e");
+		cJSON_DeleteItemFromObject(cJSON_GetObjectItem(set, "spec"), "nodeName");
+		json_put_string(cJSON_GetObjectItem(set, "spec"), "nodeName", "edge-2");
+		harness_put(h, OBJECT_DATASET, set);
+		cJSON *other = harness_job("k", "edge-2", dir);
+		cJSON_DeleteItemFromObject(cJSON_GetObjectItem(cJSON_GetObjectItem(other, "spec"), "dataset"), "name");
+		json_put_string(cJSON_GetObjectItem(cJSON_GetObjectItem(other, "spec"), "dataset"), "name", "e");
+		harness_put(h, OBJECT_JOB, other);
+		harness_start(h);
+		harness_run(h);
+		job_state *s = harness_state(h, "k");
+		assert_string_equal(s->reason, remote ? "OutputDirInUse" : "");
+		job_state_free(s);
+		harness_free(h);
+	}
+}
+
 /* A job moves to a folder in which another one's worker still writes. */
 static void test_folder_still_written(void **state)
 {
@@ -691,6 +720,49 @@ static void test_local_path_elsewhere(void **state)
 	harness_run(h);
 	assert_string_equal(reason(h), "LocalPathOnOtherNode");
 	assert_int_equal(h->creates, 0);
+	harness_free(h);
+}
+
+/* Where there is no inference pod and nothing pins it, eval's node deploys. */
+static void test_deploy_node(void **state)
+{
+	(void)state;
+	harness *h = harness_new();
+	h->cfg.workers_in_place = false;
+	harness_add_world(h, "edge-1");
+	unpin(harness_spec(h, "j"), "deploySpec");
+	h->refuse_create = ERROR_IO;
+	harness_start(h);
+	harness_run(h);
+	desired *d = harness_desired(h, "edge-1", "j");
+	assert_int_equal(d->roles, ROLE_DATASET | ROLE_TRAIN | ROLE_EVAL | ROLE_DEPLOY);
+	desired_free(d);
+	assert_true(harness_wake(h, 2000));
+	assert_true(harness_has_pod(h, "j", WORKER_INFERENCE, 0)); /* it is there now, and not bound yet */
+	d = harness_desired(h, "edge-1", "j");
+	assert_int_equal(d->roles, ROLE_DATASET | ROLE_TRAIN | ROLE_EVAL);
+	desired_free(d);
+	bind_pod(h, WORKER_INFERENCE, 0, "edge-1");
+	harness_run(h);
+	d = harness_desired(h, "edge-1", "j");
+	assert_int_equal(d->roles, ROLE_DATASET | ROLE_TRAIN | ROLE_EVAL | ROLE_DEPLOY);
+	desired_free(d);
+	harness_free(h);
+}
+
+/* Gone before anybody knew where it would run: no agent can tell, so the cloud does. */
+static void test_lost_unbound(void **state)
+{
+	(void)state;
+	harness *h = scheduled("s3://bucket/out");
+	ready(h, 1);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
+	char *name = harness_pod_name(h, "j", WORKER_TRAIN, 1);
+	harness_remove(h, OBJECT_POD, name);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_FAILED);
+	assert_string_equal(harness_last(h, "j", "reason"), "PodLost");
+	free(name);
 	harness_free(h);
 }
 
@@ -949,7 +1021,10 @@ int main(void)
 		cmocka_unit_test(test_next_round_waits),
 		cmocka_unit_test(test_earlier_job),
 		cmocka_unit_test(test_output_dir_in_use),
+		cmocka_unit_test(test_folders_of_nodes),
 		cmocka_unit_test(test_folder_still_written),
+		cmocka_unit_test(test_deploy_node),
+		cmocka_unit_test(test_lost_unbound),
 		cmocka_unit_test(test_node_recorded),
 		cmocka_unit_test(test_local_path_elsewhere),
 		cmocka_unit_test(test_retention),

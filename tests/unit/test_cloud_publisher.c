@@ -218,6 +218,28 @@ static void test_unnamed_node(void **state)
 	harness_free(h);
 }
 
+/* While the cluster lists the node its inventory stays, though nothing else speaks of it. */
+static void test_listed_node(void **state)
+{
+	(void)state;
+	harness *h = harness_new();
+	h->cfg.nodes_listed = true;
+	harness_add_world(h, "edge-1");
+	cJSON *object = cJSON_CreateObject();
+	json_put_string(cJSON_AddObjectToObject(object, "metadata"), "name", "edge-9");
+	harness_put(h, OBJECT_NODE, object);
+	harness_start(h);
+	harness_birth(h, "edge-9", "s");
+	harness_run(h);
+	harness_foreign(h, "ilmare/v1/presence/edge-9", "");
+	harness_run(h);
+	assert_non_null(harness_retained(h, "ilmare/v1/node/edge-9/inventory"));
+	harness_remove(h, OBJECT_NODE, "edge-9");
+	harness_run(h);
+	assert_null(harness_retained(h, "ilmare/v1/node/edge-9/inventory"));
+	harness_free(h);
+}
+
 /* ---- what leaves ---- */
 
 static void test_job_deleted(void **state)
@@ -582,6 +604,7 @@ int main(void)
 		cmocka_unit_test(test_birth),
 		cmocka_unit_test(test_birth_overtakes),
 		cmocka_unit_test(test_unnamed_node),
+		cmocka_unit_test(test_listed_node),
 		cmocka_unit_test(test_job_deleted),
 		cmocka_unit_test(test_dataset_moves),
 		cmocka_unit_test(test_foreign),

@@ -237,6 +237,85 @@ static void test_changed_folder(void **state)
 	harness_free(h);
 }
 
+/* The format too: the round's files are what they are. */
+static void test_changed_format(void **state)
+{
+	(void)state;
+	harness *h = world();
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
+	harness_run(h);
+	cJSON *spec = at(harness_object(h, OBJECT_DATASET, "d"), "spec");
+	cJSON_DeleteItemFromObject(spec, "format");
+	json_put_string(spec, "format", "csv");
+	harness_touch(h, OBJECT_DATASET, "d");
+	harness_run(h);
+	desired *d = harness_desired(h, "edge-1", "j");
+	assert_int_equal(d->dataset.format, FORMAT_TXT);
+	desired_free(d);
+	harness_free(h);
+}
+
+/* ---- a Model to evaluate against ---- */
+
+static void test_initial_eval_model(void **state)
+{
+	(void)state;
+	harness *h = harness_new();
+	harness_add_world(h, "edge-1");
+	set(h, "evalSpec", "initialEvalModel", "{\"name\":\"reference\"}");
+	harness_start(h);
+	harness_run(h);
+	job_state *s = harness_state(h, "j");
+	assert_string_equal(s->reason, "MissingModel");
+	job_state_free(s);
+	cJSON *model_object = NULL;
+	const char *text = "{\"metadata\":{\"name\":\"reference\"},\"spec\":{\"url\":\"/models/reference.ckpt\",\"format\":\"ckpt\"}}";
+	assert_int_equal(json_parse(text, strlen(text), 10000, &model_object, NULL), 0);
+	harness_put(h, OBJECT_MODEL, model_object);
+	harness_run(h);
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
+	harness_run(h);
+	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Succeeded");
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_COMPLETED, &(says){.node = "edge-1", .to = 10});
+	harness_run(h);
+	desired *d = harness_desired(h, "edge-1", "j");
+	assert_string_equal(d->eval_models[0].url, "/out/train/1/ckpt"); /* the result of its format */
+	assert_string_equal(d->eval_models[1].url, "/models/reference.ckpt");
+	desired_free(d);
+	harness_report(h, "j", 1, STAGE_EVAL, REPORT_READY, &(says){.node = "edge-1"});
+	harness_run(h);
+	harness_report(h, "j", 1, STAGE_EVAL, REPORT_COMPLETED, &(says){.node = "edge-1", .metric = 0.9, .metric_old = 0.5});
+	harness_run(h);
+	d = harness_desired(h, "edge-1", "j");
+	assert_int_equal(d->n_copies, 2);
+	assert_string_equal(d->copies[0].from.url, "/out/train/1/serve.pb");
+	assert_string_equal(d->copies[0].to.url, "/models/serve.pb");
+	assert_string_equal(d->copies[1].from.url, "/out/train/1/ckpt");
+	assert_string_equal(d->copies[1].to.url, "/models/reference.ckpt");
+	desired_free(d);
+	harness_free(h);
+}
+
+/* The object is too large for its store: once more, with what is needed alone. */
+static void test_too_large(void **state)
+{
+	(void)state;
+	harness *h = world();
+	device dev = {.node = "edge-1", .job = "j", .metric = 0.9, .last_round = 1};
+	device_run(h, &dev);
+	int before = harness_conditions(h, "j");
+	h->refuse_patch = ERROR_LIMIT;
+	harness_report(h, "j", 2, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .from = 10, .to = 20});
+	harness_run(h);
+	assert_true(harness_wake(h, 2000));
+	harness_expect(h, "j", 2, STAGE_TRAIN, PHASE_STARTING);
+	assert_true(harness_conditions(h, "j") < before);
+	dev.last_round = 2;
+	device_run(h, &dev);
+	harness_expect(h, "j", 3, STAGE_TRAIN, PHASE_WAITING);
+	harness_free(h);
+}
+
 /* ---- Sedna's list ---- */
 
 static void test_sedna_list(void **state)
@@ -277,6 +356,9 @@ int main(void)
 		cmocka_unit_test(test_missing_meanwhile),
 		cmocka_unit_test(test_changed_trigger),
 		cmocka_unit_test(test_changed_folder),
+		cmocka_unit_test(test_changed_format),
+		cmocka_unit_test(test_initial_eval_model),
+		cmocka_unit_test(test_too_large),
 		cmocka_unit_test(test_sedna_list),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
