@@ -1,10 +1,14 @@
 /* One HTTP request: its headers, its body, the hand-over, the answer. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/http/server_internal.h"
 #include "common/json.h"
 #include "common/mem.h"
+
+/* Bodies up to this many times the limit are read, and thrown away, before they are refused. */
+enum { TOO_LARGE_READ = 2 };
 
 static char *status_body(int status, const char *message)
 {
@@ -78,6 +82,23 @@ static void too_large(request *r)
 	buf_fini(&r->body);
 }
 
+static enum MHD_Result count_length(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+	(void)kind;
+	(void)value;
+	*(int *)cls += strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0 || strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+	return MHD_YES;
+}
+
+/* Said in two ways, its end is for each reader where he thinks: what follows could be taken for a request of its own. */
+static bool is_length_ambiguous(request *r)
+{
+	int n = 0;
+
+	MHD_get_connection_values(r->mhd, MHD_HEADER_KIND, count_length, &n);
+	return n > 1;
+}
+
 /* The headers are there. The answer is set if it is known already. */
 static void begin(request *r)
 {
@@ -90,10 +111,14 @@ static void begin(request *r)
 		set_answer_status(r, 503, "too many connections; try again");
 		return;
 	}
+	if (is_length_ambiguous(r)) {
+		set_answer_status(r, 400, "the length of the body is given more than once");
+		return;
+	}
 	status = s->events.begin(s->events.ctx, &view, &message);
 	if (status)
 		set_answer_status(r, status, message);
-	else if (length && strtoll(length, NULL, 10) > s->config.body_max)
+	else if (length && strtoll(length, NULL, 10) > TOO_LARGE_READ * s->config.body_max)
 		too_large(r);
 }
 
@@ -112,6 +137,20 @@ static enum MHD_Result hand_over(request *r)
 	return MHD_YES;
 }
 
+/* A client that is told in the midst of sending gets a reset rather than the answer: what is a little too large is read to its end. */
+static enum MHD_Result take_body(request *r, const char *data, size_t *size)
+{
+	size_t max = (size_t)r->server->config.body_max;
+
+	r->received += *size;
+	if (!r->status && r->received <= max)
+		buf_add(&r->body, data, *size);
+	else if (!r->status)
+		too_large(r);
+	*size = 0;
+	return r->received <= TOO_LARGE_READ * max ? MHD_YES : MHD_NO;
+}
+
 enum MHD_Result request__handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version, const char *data,
                                 size_t *size, void **context)
 {
@@ -125,14 +164,8 @@ enum MHD_Result request__handle(void *cls, struct MHD_Connection *mhd, const cha
 		/* Refused before its body is read. */
 		return r->status ? queue_answer(r) : MHD_YES;
 	}
-	if (*size > 0) {
-		if (!r->status && r->body.len + *size <= (size_t)s->config.body_max)
-			buf_add(&r->body, data, *size);
-		else if (!r->status)
-			too_large(r);
-		*size = 0;
-		return MHD_YES;
-	}
+	if (*size > 0)
+		return take_body(r, data, size);
 	return r->status ? queue_answer(r) : hand_over(r);
 }
 
@@ -152,6 +185,7 @@ void request__completed(void *cls, struct MHD_Connection *mhd, void **context, e
 		}
 	if (r->connection) {
 		r->connection->request = NULL;
+		r->connection->served = true;
 		r->connection->deadline = (int64_t)uv_now(s->loop) + s->config.request_ms;
 	}
 	if (r->suspended && s->events.gone)

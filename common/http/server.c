@@ -46,7 +46,13 @@ static void close_connection(connection *c, bool say)
 	c->deadline = INT64_MAX;
 }
 
-/* Connections whose time is up. One that has not sent a byte of a request has nothing to be told. */
+/* Is there somebody to be told that time is up? Not where an answer is on its way, and not where none is awaited: between two requests. */
+static bool awaits_answer(const connection *c)
+{
+	return c->request ? c->request->status == 0 : !c->served;
+}
+
+/* Connections whose time is up. */
 static void expire(http_server *s)
 {
 	int64_t now = (int64_t)uv_now(s->loop);
@@ -57,7 +63,7 @@ static void expire(http_server *s)
 		if (c->request && c->request->suspended)
 			request__give_up(c->request);
 		else
-			close_connection(c, true);
+			close_connection(c, awaits_answer(c));
 	}
 }
 
@@ -112,7 +118,7 @@ static void connection_started(http_server *s, struct MHD_Connection *mhd, void 
 		if (!(each->request && each->request->suspended) && each->deadline != INT64_MAX && (!oldest || each->deadline < oldest->deadline))
 			oldest = each;
 	if (oldest)
-		close_connection(oldest, true);
+		close_connection(oldest, awaits_answer(oldest));
 	else
 		c->over = true; /* all others wait for their commits: this one is answered 503 */
 }

@@ -23,6 +23,7 @@ struct request {
 	char *path;
 	const char *method; /* MHD's, for as long as the request lives */
 	buf body;
+	size_t received; /* bytes of the body, kept or not */
 	bool suspended; /* handed over, not answered */
 	int status;     /* of the answer; 0: not known yet */
 	char *type, *answer;
@@ -34,6 +35,7 @@ struct connection {
 	int fd;
 	int64_t deadline; /* of the present request or answer, by uv_now; INT64_MAX: none */
 	bool over;        /* above the bound: answered 503 */
+	bool served;      /* a request was answered: it may rest between two */
 	request *request;
 };
 

@@ -202,7 +202,7 @@ class Hand:
                 self.births += 1
             with self.moved:
                 self.moved.notify_all()
-        elif self.auto and len(words) == 8 and words[2] == "job" and message.document:
+        elif self.auto and len(words) == 8 and words[2] == "job" and words[6] != "infer" and message.document:
             for job in self.jobs:
                 if (job.ns, job.name) == (words[1], words[3]):
                     self.judge(job, words[6], words[7], message.document)

@@ -55,7 +55,7 @@ class Answers(Case):
                              (f"/sedna/workers/{name}/info?x=1", 200)):
             with self.subTest(path=path):
                 self.answered(edge.post(name, {**good, "status": "running"}, path=path), status)
-        self.answered(edge.post(name, {**good, "name": "w\u00e4"}, path="/sedna/workers/w%C3%A4/info"), 200)  # kept: nobody is known by it
+        self.answered(edge.post(name, {**good, "name": "w\u00e4"}, path="/sedna/workers/w%C3%A4/info"), 400)
         for method in ("GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"):
             with self.subTest(method=method):
                 connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=10)
@@ -359,7 +359,7 @@ class Hostile(Case):
             except OSError:
                 pass
         print(f"ended after {time.monotonic() - begin:.1f} s and {sent >> 20} MiB", flush=True)
-        self.assertLess(time.monotonic() - begin, 4)
+        self.assertLess(sent, 16 << 20)
         self.check()
 
     def test_random_bytes(self):
