@@ -67,7 +67,7 @@ static void text_tidy(char *text, size_t size, int written)
 	}
 }
 
-int error_set(error *err, int code, const char *fmt, ...)
+int(error_set)(error *err, int code, const char *fmt, ...)
 {
 	if (err != NULL) {
 		/* The arguments may point into err->text itself. */
@@ -119,7 +119,7 @@ static int code_of_errno(int errnum)
 	}
 }
 
-int error_errno(error *err, int errnum, const char *fmt, ...)
+int(error_errno)(error *err, int errnum, const char *fmt, ...)
 {
 	int code = code_of_errno(errnum);
 	if (err != NULL) {

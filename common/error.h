@@ -52,4 +52,11 @@ int error_prefix(error *err, const char *fmt, ...) __attribute__((format(printf,
  * The text is "<what you say>: <strerror>". */
 int error_errno(error *err, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+#ifdef __clang_analyzer__
+/* The analyzer sees one file at a time and takes any function for one that may return 0; then all that follows a checked call looks as if
+ * it could be unset. So it is told that the code which was given comes back. */
+#define error_set(err, code, ...) ((void)(error_set)(err, code, __VA_ARGS__), (code))
+#define error_errno(err, errnum, ...) ((void)(error_errno)(err, errnum, __VA_ARGS__), ERROR_IO)
+#endif
+
 #endif
