@@ -299,7 +299,7 @@ void cloud_feed_all(world *w, cloud *c)
 	unsigned bit = 1u << c->index;
 
 	for (object *o = w->objects; o != NULL; o = o->next) {
-		if (o->json == NULL && (o->known & bit) != 0)
+		if (o->json == NULL && (o->known & bit) != 0 && object_find(w, o->kind, o->name) == NULL)
 			controller_object(c->c, o->kind, o->ns, o->name, NULL, cloud_moment(c));
 		else if (o->json != NULL)
 			controller_object(c->c, o->kind, o->ns, o->name, cJSON_Duplicate(o->json, 1), cloud_moment(c));

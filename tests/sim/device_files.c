@@ -211,7 +211,7 @@ static int write_folder(world *w, device *d, work *k)
 
 			if (o->pod != NULL && o->json != NULL && o->pod->kind == WORKER_TRAIN && o->pod->phase == POD_IS_RUNNING &&
 				folder_of_url(o->pod->data_url, "train", dir, sizeof(dir), &round) && round == old->round &&
-				strcmp(dir, old->output_dir) == 0)
+				strcmp(dir, old->output_dir) == 0 && track_of(w, o->pod->job_uid)->alive)
 				violated(w, 1, "%s: the folder of round %lld is moved aside under a running pod", d->name, (long long)round);
 		}
 		say(w, "%s: folder of round %lld is moved aside", d->name, (long long)old->round);
@@ -299,5 +299,6 @@ void device_file_action(world *w, device *d, const edge_action *a)
 	work *k = mem_alloc(sizeof(*k));
 
 	k->a = *a;
+	say(w, "%s: file action %d", d->name, (int)a->kind);
 	at_life(w, w->now + rnd_delay(w, w->k.file_ms), work_effect, d, k, &d->life);
 }

@@ -404,6 +404,10 @@ void faults_end(world *w)
 		if (c->api_down_until > w->last_fault)
 			w->last_fault = c->api_down_until;
 	}
+	for (object *o = w->objects; o != NULL; o = o->next) {
+		if (o->json != NULL && o->pod != NULL && o->pod->hangs && pod_alive(o->pod))
+			pod_end(w, o->pod, true);
+	}
 	for (size_t i = 0; i < w->n_jobs; i++)
 		models_create(w, &w->jobs[i]);
 	for (size_t i = 0; i < w->n_files; i++) {

@@ -72,6 +72,8 @@ static void tell_failure(const options *o, const task *t, int status)
 		printf("replay: ilmare-sim --trace %s --verbose\n", t->trace->name);
 		return;
 	}
+	if (o->verbose)
+		return;
 	setenv("ILMARE_SIM_RING", "1", 1);
 	printf("---- seed %lld once more, its last events:\n", (long long)t->seed);
 	waitpid(start(o, t->seed, NULL, false), &status, 0);

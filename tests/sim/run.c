@@ -64,7 +64,7 @@ int sim_random(uint64_t seed, int64_t rounds, bool verbose)
 	faults_plan(w);
 	for (size_t i = 0; i < w->n_files; i++)
 		at(w, rnd_range(w, 0, SECONDS(20)), feed, &w->files[i], NULL);
-	end = w->target_rounds * MINUTES(12);
+	end = w->target_rounds * MINUTES(6);
 	while (w->now < end && !(rounds_done(w, NULL) && w->now > w->faults_until)) {
 		world_run(w, BOUNDS_EVERY_MS);
 		bounds_check(w);

@@ -207,7 +207,7 @@ struct pod {
 	char model_url[192], data_url[192], model_urls[400];
 	bool hot;
 	/* the process */
-	bool posted, accepted;
+	bool posted, accepted, hangs;
 	int attempts, last_status;
 	int loaded_round;
 	uint64_t loaded;

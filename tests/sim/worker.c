@@ -76,6 +76,7 @@ static void finish(world *w, pod *p)
 {
 	if (chance(w, w->k.work_hang)) {
 		say(w, "%s does not exit", p->worker);
+		p->hangs = true;
 		return;
 	}
 	pod_end(w, p, true);
@@ -226,7 +227,7 @@ static void worked(world *w, void *obj, void *data)
 		worker_write(w, p);
 	if (chance(w, w->k.work_silent)) {
 		say(w, "%s says nothing", p->worker);
-		finish(w, p);
+		pod_end(w, p, true);
 		return;
 	}
 	p->attempts = 0;
