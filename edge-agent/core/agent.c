@@ -151,6 +151,7 @@ void edge_agent_link(edge_agent *a, bool up, moment now)
 	if (!up)
 		return;
 	a->birth_due = true;
+	a->birth_attempts = 0;
 	for (size_t i = 0; i < a->n_jobs; i++)
 		outbox__link_up(a->jobs[i], now);
 	for (size_t i = 0; i < a->n_datasets; i++)
@@ -161,9 +162,15 @@ static bool birth_publish(edge_agent *a, moment now, edge_action *out)
 {
 	char ts[32];
 
-	if (!a->linked || !a->birth_due)
+	if (!a->linked || (!a->birth_due && a->in_session))
 		return false;
+	/* No single message may be load-bearing: a birth that nobody has answered goes out again. */
+	if (!a->birth_due && now.mono_ms < a->birth_at) {
+		agent__wake_at(a, a->birth_at);
+		return false;
+	}
 	a->birth_due = false;
+	a->birth_at = now.mono_ms + outbox__delay(a, a->birth_attempts++);
 	time_format(now.unix_ms, ts);
 	agent__publish(a, out, presence__topic(a), presence__payload(a, true, ts), true);
 	return true;

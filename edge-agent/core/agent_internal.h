@@ -70,6 +70,7 @@ typedef struct outcome {
 	cursor base_end;
 	bool alloc_gone; /* train: the file no longer holds what was allocated */
 	bool eval_written;
+	bool eval_missing; /* the samples of the round are gone from the disk */
 	bool deployed;
 	digest deployed_sha256;
 	int deploy_failed; /* error code, 0: none */
@@ -209,6 +210,8 @@ struct edge_agent {
 	commit commit;
 
 	bool linked, birth_due;
+	int64_t birth_at; /* when an unanswered birth goes out again */
+	int birth_attempts;
 	char *out_topic, *out_payload; /* of the last PUBLISH */
 	bool stale;                    /* fed since the last turn */
 	int64_t wake;
@@ -349,6 +352,8 @@ void result__draft(draft *d);
 /* Match memory to the committed rows; new ones are due at once. */
 void outbox__sync(job *j, moment now);
 void outbox__link_up(job *j, moment now);
+/* A random time within a window that doubles with the attempts made so far. */
+int64_t outbox__delay(edge_agent *a, int attempts);
 bool outbox__publish(edge_agent *a, moment now, edge_action *out);
 
 /* ---- presence.c, status.c ---- */

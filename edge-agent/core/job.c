@@ -204,7 +204,7 @@ static void outcome_consumed(job *j)
 	else
 		o->alloc_gone = false;
 	if (record_row(r, round, STAGE_EVAL, REPORT_READY) != NULL)
-		o->eval_written = false;
+		o->eval_written = o->eval_missing = false;
 	if (record_row(r, round, STAGE_DEPLOY, REPORT_WRITTEN) != NULL || record_end_row(r, round, STAGE_DEPLOY) != NULL) {
 		o->deployed = false;
 		o->deploy_failed = 0;
@@ -326,6 +326,7 @@ void job__result(edge_agent *a, job *j, const running *run, const edge_result *t
 	case EDGE_WRITE_EVAL:
 		j->outcome.at = run->position;
 		j->outcome.eval_written = result->code == 0;
+		j->outcome.eval_missing = result->code == ERROR_NOT_FOUND;
 		break;
 	case EDGE_DEPLOY:
 		j->outcome.at = run->position;

@@ -27,6 +27,12 @@ bool deploy__in_place(const record *r)
 
 /* ---- the decision ---- */
 
+static bool is_not_better(const outbox_row *row, const void *ctx)
+{
+	return row->position.round == *(const int64_t *)ctx && row->position.stage == STAGE_DEPLOY && row->what == REPORT_COMPLETED &&
+		row->reason != NULL && strcmp(row->reason, not_better) == 0;
+}
+
 static void decide(draft *d)
 {
 	const desired *doc = draft__view(d)->desired;
@@ -59,24 +65,20 @@ static void draft_waiting(draft *d)
 {
 	const record *r = draft__view(d);
 	int64_t round = r->desired->position.round;
+	const outbox_row *completed = record_row(r, round, STAGE_DEPLOY, REPORT_COMPLETED);
 	report rep = {0};
 
-	if (record_row(r, round, STAGE_DEPLOY, REPORT_READY) != NULL || record_end_row(r, round, STAGE_DEPLOY) != NULL)
+	if (record_row(r, round, STAGE_DEPLOY, REPORT_READY) != NULL || record_row(r, round, STAGE_DEPLOY, REPORT_FAILED) != NULL ||
+		(completed != NULL && is_not_better(completed, &round)))
 		return;
 	/* The model is in place, so the answer was yes, whatever the trigger would say today: the cluster was restored to before it. */
-	if (record_row(r, round, STAGE_DEPLOY, REPORT_WRITTEN) != NULL)
+	if (completed != NULL || record_row(r, round, STAGE_DEPLOY, REPORT_WRITTEN) != NULL)
 		draft__report(d, &rep, STAGE_DEPLOY, REPORT_READY, -1);
 	else
 		decide(d);
 }
 
 /* ---- the copy ---- */
-
-static bool is_not_better(const outbox_row *row, const void *ctx)
-{
-	return row->position.round == *(const int64_t *)ctx && row->position.stage == STAGE_DEPLOY && row->what == REPORT_COMPLETED &&
-		row->reason != NULL && strcmp(row->reason, not_better) == 0;
-}
 
 static void drop_refuted(draft *d)
 {

@@ -8,7 +8,8 @@
 static bool at_waiting(const record *r)
 {
 	return job__has_role(r, ROLE_DATASET) && r->desired->has_dataset && r->desired->position.stage == STAGE_EVAL &&
-		r->desired->position.phase == PHASE_WAITING && record_row(r, r->desired->position.round, STAGE_EVAL, REPORT_READY) == NULL;
+		r->desired->position.phase == PHASE_WAITING && record_row(r, r->desired->position.round, STAGE_EVAL, REPORT_READY) == NULL &&
+		record_row(r, r->desired->position.round, STAGE_EVAL, REPORT_FAILED) == NULL;
 }
 
 static void report_ready(draft *d)
@@ -35,9 +36,12 @@ void eval__draft(draft *d)
 {
 	const record *r = draft__view(d);
 
-	if (at_waiting(r) && r->desired->n_eval_models > 0 && d->j->outcome.eval_written &&
-		position_compare(r->desired->position, d->j->outcome.at) == 0)
+	if (!at_waiting(r) || r->desired->n_eval_models == 0 || position_compare(r->desired->position, d->j->outcome.at) != 0)
+		return;
+	if (d->j->outcome.eval_written)
 		report_ready(d);
+	else if (d->j->outcome.eval_missing)
+		draft__fail(d, STAGE_EVAL, "SamplesMissing", "the samples of this round are not on the disk any more, so it cannot be evaluated");
 }
 
 bool eval__action(edge_agent *a, job *j, edge_action *out)

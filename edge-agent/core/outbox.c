@@ -41,16 +41,20 @@ void outbox__link_up(job *j, moment now)
 	}
 }
 
-static void schedule(edge_agent *a, row_memory *m, moment now)
+int64_t outbox__delay(edge_agent *a, int attempts)
 {
 	int64_t window = a->config.retry_min_ms;
 
-	for (int i = 0; i < m->attempts && window < a->config.retry_max_ms; i++)
+	for (int i = 0; i < attempts && window < a->config.retry_max_ms; i++)
 		window *= 2;
 	if (window > a->config.retry_max_ms)
 		window = a->config.retry_max_ms;
-	m->attempts++;
-	m->due = now.mono_ms + 1 + agent__random(a, window);
+	return 1 + agent__random(a, window);
+}
+
+static void schedule(edge_agent *a, row_memory *m, moment now)
+{
+	m->due = now.mono_ms + outbox__delay(a, m->attempts++);
 }
 
 static char *report_topic(const edge_agent *a, const job *j, const outbox_row *row)

@@ -84,6 +84,7 @@ static void pod_begin(cloud *c)
 	if (c->pods[c->present.round][c->present.stage] == 0) {
 		c->pods[c->present.round][c->present.stage]++;
 		c->pod_runs = true;
+		c->pod = c->present;
 		c->post = 0;
 	}
 	c->present.phase = PHASE_RUNNING;
@@ -141,17 +142,18 @@ static void hear(cloud *c, const said *m)
 static void worker_step(cloud *c)
 {
 	char name[WORKER_NAME_SIZE];
-	bool train = c->present.stage == STAGE_TRAIN;
+	bool train = c->pod.stage == STAGE_TRAIN;
 
 	if (!c->pod_runs)
 		return;
 	if (c->post != 0 && c->b->replies[c->post] != 0) {
 		/* Answered: the container ends with success. */
 		c->pod_runs = false;
-		c->worker_ended = c->dirty = true;
+		c->worker_ended = c->pod.round == c->present.round && c->pod.stage == c->present.stage;
+		c->dirty = true;
 		return;
 	}
-	bench_worker(train ? WORKER_TRAIN : WORKER_EVAL, U1, c->present.round, name);
+	bench_worker(train ? WORKER_TRAIN : WORKER_EVAL, U1, c->pod.round, name);
 	c->post = bench_post(c->b, train ? POST_TRAIN : POST_EVAL, POST_COMPLETED, name);
 }
 

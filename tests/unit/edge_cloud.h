@@ -20,6 +20,7 @@ typedef struct cloud {
 	int failures;              /* stages that failed */
 	int pods[CLOUD_ROUNDS][3]; /* made for (round, stage) */
 	bool pod_runs;
+	position pod;  /* whose it is */
 	uint64_t post; /* of the pod that runs; 0: to be made */
 	size_t heard;  /* messages read from the bench */
 	bool dirty;

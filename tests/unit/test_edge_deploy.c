@@ -63,6 +63,45 @@ static void test_eval_data_is_written_and_reported(void **state)
 	bench_fini(&b);
 }
 
+static void test_eval_without_its_samples_fails(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 3, STAGE_EVAL, PHASE_WAITING);
+	report *rep;
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	b.fail_code[EDGE_WRITE_EVAL] = ERROR_NOT_FOUND;
+	b.fail_count[EDGE_WRITE_EVAL] = 1;
+	bench_send(&b, &d);
+	bench_sleep(&b, 600 * 1000);
+	rep = bench_report(&b, 3, STAGE_EVAL, REPORT_FAILED);
+	assert_string_equal(rep->reason, "SamplesMissing");
+	report_free(rep);
+	assert_int_equal(b.asked[EDGE_WRITE_EVAL], 1);
+	assert_null(bench_row(&b, 3, STAGE_EVAL, REPORT_READY));
+	bench_fini(&b);
+}
+
+/* The cluster was restored to before the evaluation, and the store knows nothing of its beginning: what the worker brought is no beginning. */
+static void test_eval_result_without_its_ready(void **state)
+{
+	bench b;
+	desired d = bench_desired(U1, 3, STAGE_EVAL, PHASE_RUNNING);
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	bench_send(&b, &d);
+	assert_int_equal(bench_completed(&b, WORKER_EVAL, 3), 200);
+	d.position.phase = PHASE_WAITING;
+	bench_send(&b, &d);
+	assert_non_null(bench_row(&b, 3, STAGE_EVAL, REPORT_READY));
+	assert_non_null(bench_row(&b, 3, STAGE_EVAL, REPORT_COMPLETED));
+	bench_fini(&b);
+}
+
 static void test_eval_needs_role_models_and_waiting(void **state)
 {
 	bench b;
@@ -425,6 +464,13 @@ static void test_hot_update_after_the_store_was_lost(void **state)
 	assert_int_equal(f.b.copies, 0);
 	assert_int_equal(inference_post(&f.b, POST_COMPLETED, 0), 200);
 	assert_non_null(bench_row(&f.b, 4, STAGE_DEPLOY, REPORT_COMPLETED));
+	/* And the cluster restored to before the decision: `completed` alone would not be taken there. */
+	d.position.phase = PHASE_WAITING;
+	bench_send(&f.b, &d);
+	assert_non_null(bench_row(&f.b, 4, STAGE_DEPLOY, REPORT_READY));
+	d.position.phase = PHASE_READY;
+	bench_send(&f.b, &d);
+	assert_int_equal(f.b.copies, 0);
 	fixture_close(&f);
 }
 
@@ -450,6 +496,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_eval_data_is_written_and_reported),
+		cmocka_unit_test(test_eval_without_its_samples_fails),
+		cmocka_unit_test(test_eval_result_without_its_ready),
 		cmocka_unit_test(test_eval_needs_role_models_and_waiting),
 		cmocka_unit_test(test_better_model_is_ready_and_nothing_is_copied_yet),
 		cmocka_unit_test(test_worse_or_unknown_is_not_better_with_a_reason),

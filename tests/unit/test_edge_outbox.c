@@ -214,6 +214,29 @@ static void test_presence(void **state)
 	bench_fini(&b);
 }
 
+/* The birth or its answer may be lost: without an answer the agent would never act on what it is told. */
+static void test_birth_is_repeated_until_it_is_answered(void **state)
+{
+	bench b;
+	int births;
+	(void)state;
+
+	bench_init(&b);
+	b.linked = true;
+	edge_agent_link(b.agent, true, b.now);
+	bench_sleep(&b, 3600 * 1000);
+	assert_in_range(bench_said(&b, "/presence/" NODE), 10, 40);
+	assert_in_range(bench_wake(&b), 1, 600 * 1000);
+	bench_inventory(&b, "another", NULL, NULL);
+	bench_sleep(&b, 1200 * 1000);
+	births = bench_said(&b, "/presence/" NODE);
+	bench_inventory(&b, NULL, NULL, NULL);
+	bench_sleep(&b, 86400 * 1000);
+	assert_int_equal(bench_said(&b, "/presence/" NODE), births);
+	assert_int_equal(bench_wake(&b), -1);
+	bench_fini(&b);
+}
+
 static dataset_status *status_of(const bench *b)
 {
 	dataset_status *s;
@@ -357,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_rows_of_old_rounds_go),
 		cmocka_unit_test(test_lowest_seq_first),
 		cmocka_unit_test(test_presence),
+		cmocka_unit_test(test_birth_is_repeated_until_it_is_answered),
 		cmocka_unit_test(test_dataset_status_is_thinned_and_repeated_on_a_new_link),
 		cmocka_unit_test(test_inference_counters_are_thinned),
 		cmocka_unit_test(test_an_idle_agent_does_nothing),
