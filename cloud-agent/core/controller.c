@@ -219,6 +219,7 @@ void controller_link(controller *c, bool up, moment now)
 	if (!up)
 		return;
 	c->birth_due = true;
+	c->links++;
 	docs_new_link(c);
 	docs_queue_all(c);
 }
@@ -226,6 +227,7 @@ void controller_link(controller *c, bool up, moment now)
 int controller_message(controller *c, const char *text, const void *payload, size_t len, bool retained, moment now, error *err)
 {
 	topic t;
+	(void)retained; /* brokers and options differ in when it is set: nothing may rest on it */
 	c->now = now;
 	int code = topic_parse(c->cfg.root, text, &t, err);
 	if (code == 0) {
@@ -237,7 +239,7 @@ int controller_message(controller *c, const char *text, const void *payload, siz
 			code = dataset_status_take(c, &t, payload, len, err);
 			break;
 		case TOPIC_PRESENCE:
-			code = fleet_presence(c, &t, payload, len, retained, err);
+			code = fleet_presence(c, &t, payload, len, err);
 			break;
 		case TOPIC_STATS:
 			break; /* for monitors */
@@ -245,7 +247,7 @@ int controller_message(controller *c, const char *text, const void *payload, siz
 		case TOPIC_DESIRED:
 		case TOPIC_DATASET:
 		case TOPIC_INVENTORY:
-			publisher_seen(c, &t, payload, len, retained);
+			publisher_seen(c, &t, payload, len);
 			break;
 		}
 	}

@@ -71,11 +71,12 @@ void controller_synced(controller *c, bool synced, moment now);
 /* Leading begins (or goes on with a higher epoch, stored before this call), or has ended. */
 void controller_lead(controller *c, int64_t epoch, moment now);
 void controller_resign(controller *c, moment now);
-/* Nothing goes out at or after this monotonic time; MOMENT_NEVER: no fence. Renewals move it. */
+/* Nothing goes out at or after this monotonic time; MOMENT_NEVER: no fence. Renewals move it: ask controller_next again after each that came late. */
 void controller_fence(controller *c, int64_t mono_ms);
 /* The link to the broker is up (each connect), or down. */
 void controller_link(controller *c, bool up, moment now);
-/* A message of the subscriptions of topic_cloud_filters. Malformed ones: counted, error text for the log. */
+/* A message of the subscriptions of topic_cloud_filters. `retained` is as the broker says; nothing rests on it, as brokers and options differ.
+ * Malformed ones: counted, error text for the log. */
 int controller_message(controller *c, const char *topic, const void *payload, size_t len, bool retained, moment now, error *err);
 
 /* ---- what to do ---- */

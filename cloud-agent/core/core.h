@@ -432,7 +432,7 @@ void docs_judge_foreign(controller *c);
 void docs_new_link(controller *c); /* what was cleared is forgotten: a topic that comes up again is not ours */
 void docs_fini(controller *c);
 bool publisher_next(controller *c, cloud_action *out);
-void publisher_seen(controller *c, const topic *t, const void *payload, size_t len, bool retained);
+void publisher_seen(controller *c, const topic *t, const void *payload, size_t len);
 
 /* ---- documents.c ---- */
 
@@ -457,6 +457,7 @@ struct node {
 	bool present; /* a presence is retained for it */
 	bool online;
 	char *session;
+	int64_t seen_link; /* the connect of ours after which its presence was seen last */
 	int64_t offline_at; /* monotonic, first sight; -1 */
 	bool listed, ready; /* a Node object is there */
 	doc *inventory;
@@ -466,7 +467,7 @@ struct node {
 
 node *node_get(controller *c, const char *name, bool make);
 void node_listed(controller *c, const char *name, const cJSON *object);
-int fleet_presence(controller *c, const topic *t, const void *payload, size_t len, bool retained, error *err);
+int fleet_presence(controller *c, const topic *t, const void *payload, size_t len, error *err);
 void fleet_inventory(controller *c, node *n, bool force); /* wish of its inventory anew; force: a new stamp even if equal */
 void fleet_fini(controller *c);
 bool node_reachable(const controller *c, const char *name);
@@ -496,7 +497,7 @@ struct controller {
 	uint64_t random;
 	moment now;
 	bool synced, leading, link;
-	int64_t fence, epoch, gen, seen_epoch;
+	int64_t fence, epoch, gen, seen_epoch, links; /* links: connects so far */
 	bool birth_due, foreign_due, orphans_due;
 	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */
 	uint64_t raise_id;                /* 0: none under way */

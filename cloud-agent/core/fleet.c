@@ -123,10 +123,12 @@ static void presence_cleared(controller *c, const char *name)
 	touch_jobs(c, name);
 }
 
-static void presence_seen(controller *c, node *n, const presence *p, bool retained)
+static void presence_seen(controller *c, node *n, const presence *p)
 {
 	bool new_session = n->session == NULL || p->session == NULL || strcmp(n->session, p->session) != 0;
 	bool changed = !n->present || n->online != p->online;
+	bool first = n->seen_link != c->links;
+	n->seen_link = c->links;
 	n->present = true;
 	n->online = p->online;
 	if (p->online)
@@ -137,8 +139,9 @@ static void presence_seen(controller *c, node *n, const presence *p, bool retain
 		free(n->session);
 		n->session = mem_strdup(p->session);
 	}
-	/* A retained birth that was answered already tells nothing new. */
-	if (p->online && (new_session || !retained))
+	/* After a connect of ours everything goes out anyway, and the birth that was retained comes back: that one tells nothing new. Every
+	 * further one is a birth that was not answered, or whose answer was lost. */
+	if (p->online && (new_session || !first))
 		docs_queue_node(c, n);
 	else
 		fleet_inventory(c, n, false);
@@ -146,7 +149,7 @@ static void presence_seen(controller *c, node *n, const presence *p, bool retain
 		touch_jobs(c, n->name);
 }
 
-int fleet_presence(controller *c, const topic *t, const void *payload, size_t len, bool retained, error *err)
+int fleet_presence(controller *c, const topic *t, const void *payload, size_t len, error *err)
 {
 	bool cloud = strcmp(t->node, PRESENCE_CLOUD) == 0;
 	presence *p = NULL;
@@ -167,7 +170,7 @@ int fleet_presence(controller *c, const topic *t, const void *payload, size_t le
 	else if (c->nodes.n >= NODES_MAX && node_get(c, t->node, false) == NULL)
 		code = error_set(err, ERROR_LIMIT, "presence: more than %d nodes", NODES_MAX);
 	else
-		presence_seen(c, node_get(c, t->node, true), p, retained);
+		presence_seen(c, node_get(c, t->node, true), p);
 	presence_free(p);
 	return code;
 }

@@ -264,13 +264,13 @@ static stamp peek(const void *payload, size_t len)
 	return (stamp){.epoch = number_after(head, "\"stamp\":{\"epoch\":"), .gen = number_after(head, ",\"gen\":")};
 }
 
-static bool is_ours(const controller *c, const doc *d, stamp s, bool retained)
+static bool is_ours(const controller *c, const doc *d, stamp s)
 {
 	if (s.epoch != c->epoch)
 		return false;
 	if (d->last.gen > 0)
 		return stamp_compare(s, d->last) <= 0;
-	return !retained && stamp_compare(s, d->cleared) <= 0;
+	return stamp_compare(s, d->cleared) <= 0;
 }
 
 static void emptied(controller *c, doc *d)
@@ -285,7 +285,7 @@ static void emptied(controller *c, doc *d)
 	}
 }
 
-void publisher_seen(controller *c, const topic *t, const void *payload, size_t len, bool retained)
+void publisher_seen(controller *c, const topic *t, const void *payload, size_t len)
 {
 	stamp s = {0};
 	char *uid = NULL;
@@ -294,7 +294,7 @@ void publisher_seen(controller *c, const topic *t, const void *payload, size_t l
 		emptied(c, d);
 		return;
 	}
-	if (is_ours(c, d, peek(payload, len), retained))
+	if (is_ours(c, d, peek(payload, len)))
 		return;
 	bool read = read_seen(payload, len, &s, &uid);
 	free(d->seen_uid);
