@@ -357,6 +357,8 @@ flight *flight_delete(controller *c, job *j, pod *p);
 flight *flight_patch_dataset(controller *c, dataset *d, cJSON *status);
 void flight_cancel(controller *c, flight *f); /* not sent yet */
 void flight_free(controller *c, flight *f);
+/* A worker's pod was made, by this process or by one before. */
+void remember_made(job *j, enum worker_kind kind, int64_t round, const char *uid, const char *node_name);
 bool flight_next(controller *c, cloud_action *out);
 void flights_fini(controller *c);
 int64_t retry_delay(controller *c, int64_t *delay, int64_t retry_after_ms); /* doubles *delay; what to wait now, with jitter */

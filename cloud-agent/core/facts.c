@@ -148,6 +148,9 @@ static void find_worker(const controller *c, job *j)
 	/* One with another uid is not the one that was recorded: that one has ended. */
 	if (f->worker != NULL && v->m.pod_uid != NULL && strcmp(f->worker->uid, v->m.pod_uid) != 0)
 		f->worker = NULL;
+	/* What was seen once is never made again, also if the answer to its creation was lost and it goes before the patch. */
+	if (f->worker != NULL && v->pos.phase == PHASE_READY && made->round != v->pos.round)
+		remember_made(j, f->worker->kind, v->pos.round, f->worker->uid, f->worker->node);
 	if (v->pos.phase != PHASE_READY)
 		f->worker_node = known(v->m.node);
 	if (f->worker_node == NULL && f->worker != NULL)

@@ -288,14 +288,14 @@ static void patch_dataset_answered(controller *c, flight *f, int code, cJSON *ob
 	dataset_touch(c, d);
 }
 
-static void remember_made(job *j, const flight *f, const char *uid, const char *node_name)
+void remember_made(job *j, enum worker_kind kind, int64_t round, const char *uid, const char *node_name)
 {
-	if (f->worker == WORKER_INFERENCE)
+	if (kind == WORKER_INFERENCE)
 		return;
-	made_pod *made = &j->made[f->worker == WORKER_TRAIN ? STAGE_TRAIN : STAGE_EVAL];
+	made_pod *made = &j->made[kind == WORKER_TRAIN ? STAGE_TRAIN : STAGE_EVAL];
 	free(made->uid);
 	free(made->node);
-	*made = (made_pod){.round = f->round, .uid = mem_strdup(uid), .node = mem_strdup(node_name)};
+	*made = (made_pod){.round = round, .uid = mem_strdup(uid), .node = mem_strdup(node_name)};
 }
 
 static void create_answered(controller *c, flight *f, int code, const char *text, cJSON *object, int64_t retry_after_ms)
@@ -314,7 +314,7 @@ static void create_answered(controller *c, flight *f, int code, const char *text
 		j->retry_at = j->retry_delay = 0;
 		if (code == 0)
 			c->count.pods_created++;
-		remember_made(j, f, object != NULL ? object_text(object, "metadata", "uid") : NULL,
+		remember_made(j, f->worker, f->round, object != NULL ? object_text(object, "metadata", "uid") : NULL,
 			object_text(object != NULL ? object : f->body, "spec", "nodeName"));
 		char *message = mem_printf("%s for round %lld", f->name, (long long)f->round);
 		if (code == 0)

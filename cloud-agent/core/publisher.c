@@ -130,7 +130,11 @@ void docs_queue_all(controller *c)
 	for (int pass = 0; pass < 2; pass++) {
 		for (size_t i = 0; i < c->docs.n; i++) {
 			doc *d = c->docs.entries[i].value;
-			if (d->want == WANT_PUBLISH && (d->kind == TOPIC_INVENTORY) == (pass == 0))
+			bool cleared = d->want == WANT_NOTHING && d->cleared.gen > 0;
+			/* Once more, in case that the first time was lost; remembered until the next link. */
+			if (cleared)
+				d->want = WANT_CLEAR;
+			if ((d->want == WANT_PUBLISH || cleared) && (d->kind == TOPIC_INVENTORY) == (pass == 0))
 				doc_requeue(c, d);
 		}
 	}

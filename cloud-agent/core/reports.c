@@ -140,6 +140,11 @@ static void apply(controller *c, job *j, report *r, enum phase to)
 	change ch = change_begin(j->view);
 	bool deployed = false;
 	if (to == PHASE_FAILED) {
+		/* The worker could not load what is in place: this says that `written` came first, also if that report was overtaken. */
+		deployed = r->position.stage == STAGE_DEPLOY && j->view->pos.phase == PHASE_READY && r->reason != NULL &&
+			strcmp(r->reason, "LoadFailed") == 0;
+		if (deployed)
+			record_deployed(c, j, r, &ch);
 		ch.m.node = ch.m.node != NULL ? ch.m.node : r->node;
 		change_end_round(&ch, r->position.stage, PHASE_FAILED, r->reason, r->message);
 	} else if (r->position.stage == STAGE_DEPLOY) {

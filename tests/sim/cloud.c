@@ -276,7 +276,10 @@ static void message(world *w, cloud *c, const msg *m)
 
 static void late_message(world *w, void *obj, void *data)
 {
-	message(w, obj, data);
+	cloud *c = obj;
+
+	if (c->c != NULL)
+		message(w, c, data);
 	msg_drop(data);
 }
 

@@ -328,8 +328,10 @@ void device_reimage(world *w, device *d, bool dataset_kept)
 	say(w, "%s: re-imaged", d->name);
 	for (object *o = w->objects, *next; o != NULL; o = next) {
 		next = o->next;
-		if (o->pod != NULL && o->json != NULL && o->pod->node == d)
+		if (o->pod != NULL && o->json != NULL && o->pod->node == d) {
+			pod_taken(w, o->pod);
 			pod_gone(w, o->pod);
+		}
 	}
 	saved_fini(&d->store);
 	disk_wipe(&d->disk);

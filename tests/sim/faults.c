@@ -260,7 +260,7 @@ static void broker_down(world *w, void *obj, void *data)
 	broker_restart(w, (int)(rnd(w) % 3));
 }
 
-static void pod_taken(world *w, void *obj, void *data)
+static void pod_away(world *w, void *obj, void *data)
 {
 	pod *found = NULL;
 	uint64_t n = 0;
@@ -274,6 +274,7 @@ static void pod_taken(world *w, void *obj, void *data)
 	if (found == NULL)
 		return;
 	say(w, "somebody deletes pod %s", found->o->name);
+	pod_taken(w, found);
 	if (chance(w, 0.5))
 		pod_delete(w, found);
 	else
@@ -347,7 +348,7 @@ static const struct fault {
 	{lease_lost, 0.15},
 	{broker_saves, 0.3},
 	{broker_down, 0.4},
-	{pod_taken, 0.25},
+	{pod_away, 0.25},
 	{job_away, 0.3},
 	{model_away, 0.15},
 };

@@ -109,6 +109,16 @@ void pod_gone(world *w, pod *p)
 	object_delete(w, p->o);
 }
 
+void pod_taken(world *w, pod *p)
+{
+	track *t = track_of(w, p->job_uid);
+	enum stage stage = p->kind == WORKER_TRAIN ? STAGE_TRAIN : STAGE_EVAL;
+
+	if (t == NULL || p->kind == WORKER_INFERENCE || t->pos.round != p->round || t->pos.stage != stage || t->pos.phase != PHASE_READY)
+		return;
+	track_round(t, p->round)->creates[p->kind == WORKER_EVAL]--;
+}
+
 static void advance(world *w, void *obj, void *data)
 {
 	pod *p = obj;

@@ -415,6 +415,7 @@ void watch_send(world *w, cloud *c, object *o);
 pod *pod_new(world *w, object *o);
 void pod_delete(world *w, pod *p); /* as the API server does: first Terminating */
 void pod_gone(world *w, pod *p);   /* at once, by force */
+void pod_taken(world *w, pod *p);  /* somebody else takes it: before its creation is in the cluster, it may be made again */
 void pod_report(world *w, pod *p);
 void pod_flush(world *w, device *d); /* the kubelet is heard again */
 void pod_end(world *w, pod *p, bool succeeded);
