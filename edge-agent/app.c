@@ -36,6 +36,9 @@ struct app {
 	uv_timer_t wake;
 	uv_timer_t stop_limit; /* unreferenced: it ends the process if stopping takes too long */
 	bool pumping, again, stopping;
+	char *presence_topic;
+	int connects;
+	bool rival; /* another agent of this name was born; to be acted on after the batch */
 	char problem[480]; /* of the last commit; "" if it went well */
 };
 
@@ -50,10 +53,6 @@ static void commit(app *a, const edge_action *action)
 
 	result.code = store_commit(a->store, action->commit.changes, action->commit.n, &err);
 	result.text = err.text;
-	if (result.code != 0)
-		log_error("store", "cannot commit; nothing is acknowledged until it works again", L_STR("error", err.text));
-	else if (a->problem[0])
-		log_info("store", "commits work again");
 	snprintf(a->problem, sizeof a->problem, "%s", err.text);
 	edge_agent_done(a->agent, action->id, &result, clock_now());
 }
@@ -137,6 +136,7 @@ static void on_up(void *ctx, bool session_present)
 {
 	app *a = ctx;
 
+	a->connects++;
 	log_info("link", "connected", L_STR("session", session_present ? "resumed" : "new"));
 	edge_agent_link(a->agent, true, clock_now());
 	pump(a);
@@ -151,18 +151,39 @@ static void on_down(void *ctx, const char *reason)
 	pump(a);
 }
 
+/* Our own presence topic: a birth there with another session is of another agent with this node's name. The retained one that greets the
+ * first connection may be of a former life of this agent, and says nothing. */
+static void on_presence(app *a, const struct mqtt_message *m)
+{
+	presence *p;
+
+	if (m->len == 0 || presence_decode(m->payload, m->len, &p, NULL) != 0)
+		return;
+	if (p->online && strcmp(p->session, a->session) != 0 && (a->connects > 1 || !m->retained))
+		a->rival = true;
+	presence_free(p);
+}
+
 static void on_message(void *ctx, const struct mqtt_message *m)
 {
 	app *a = ctx;
 	error err = {0};
 
-	if (edge_agent_message(a->agent, m->topic, m->payload, m->len, clock_now(), &err) != 0)
+	if (strcmp(m->topic, a->presence_topic) == 0)
+		on_presence(a, m);
+	else if (edge_agent_message(a->agent, m->topic, m->payload, m->len, clock_now(), &err) != 0)
 		log_warn("link", "a message is refused", L_STR("topic", m->topic), L_STR("error", err.text));
 }
 
 static void on_batch(void *ctx)
 {
-	pump(ctx);
+	app *a = ctx;
+
+	pump(a);
+	if (a->rival) {
+		a->rival = false;
+		mqtt_client_yield(a->mqtt, "another agent with this node's name is there");
+	}
 }
 
 static void on_published(void *ctx, int64_t token, int code, int reason, const char *text)
@@ -324,23 +345,24 @@ static int start_link(app *a, error *err)
 	struct mqtt_config config;
 	mqtt_options_hold hold;
 	char *will_topic, *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
-	struct mqtt_subscription subscription = {.filter = filter, .qos = 1, .retain_as_published = true};
+	struct mqtt_subscription subscriptions[] = {{.filter = filter, .qos = 1, .retain_as_published = true}, {.qos = 1, .no_local = true}};
 	int code = mqtt_options_apply(&a->options->mqtt, &config, &hold, err);
 
 	edge_agent_will(a->agent, &will_topic, &will);
+	a->presence_topic = will_topic;
+	subscriptions[1].filter = will_topic;
 	if (code == 0) {
 		config.client_id = a->options->node;
 		config.will.topic = will_topic;
 		config.will.payload = will;
 		config.will.len = strlen(will);
 		config.will.retained = true;
-		config.subscriptions = &subscription;
-		config.n_subscriptions = 1;
+		config.subscriptions = subscriptions;
+		config.n_subscriptions = sizeof subscriptions / sizeof subscriptions[0];
 		a->mqtt = mqtt_client_new(a->loop, &config, &callbacks, err);
 		code = a->mqtt ? 0 : ERROR_INVALID;
 	}
 	mqtt_options_release(&hold);
-	free(will_topic);
 	free(will);
 	free(filter);
 	if (code == 0)
@@ -430,5 +452,6 @@ void app_free(app *a)
 	worker_api_free(a->api);
 	edge_agent_free(a->agent);
 	store_close(a->store);
+	free(a->presence_topic);
 	free(a);
 }

@@ -194,6 +194,9 @@ int store_commit(store *s, const edge_change *changes, size_t n, error *err)
 	/* A failed COMMIT leaves the transaction open; a full disk may have ended it already, then there is nothing to roll back. */
 	if (code != 0 && !sqlite3_get_autocommit(s->db))
 		store__run(s, store__statement(s, STATEMENT_ROLLBACK), NULL, "roll back");
+	/* The log may be what fills the disk, and it is emptied only after a commit: give its room back, so that the next try has some. */
+	if (code == ERROR_NO_SPACE)
+		sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	if (code != 0 && err)
 		*err = here;
 	return code;

@@ -153,11 +153,22 @@ class Process:
         return int(re.search(r"^write_bytes: (\d+)", text, re.M)[1])
 
 
+def fill(path):
+    """Take all the room that its disk has."""
+    with open(path, "wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+    return path
+
+
 class Broker(Process):
     """persist: "stop" keeps its state through stop() alone, "always" also through kill() (it saves after each change)."""
 
     def __init__(self, world, name="mosquitto", persist="stop", config=""):
-        self.port = free_port()
+        self.port, self.lives = free_port(), 0
         self.dir = world.path / name
         self.dir.mkdir()
         lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {self.dir}/",
@@ -176,6 +187,7 @@ class Broker(Process):
 
     def start(self):
         super().start()
+        self.lives += 1
 
         def accepts():
             assert self.alive(), f"mosquitto ended at once:\n{self.tail()}"
@@ -221,7 +233,7 @@ class Topics:
         self.messages, self.changed, self.listener = [], threading.Condition(), listener
         mark = f"test/{os.urandom(6).hex()}"
         broker.publish(mark, "here", retain=True)
-        command = ["mosquitto_sub", "-h", "127.0.0.1", "-p", str(broker.port), "-V", "5", "-q", "1", "--retain-as-published", "-F", "%r %t %p"]
+        command = ["mosquitto_sub", "-h", "127.0.0.1", "-p", str(broker.port), "-V", "5", "-q", "1", "--retain-as-published", "-F", "%r %t %x"]
         for each in (*filters, mark):
             command += ["-t", each]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -234,6 +246,7 @@ class Topics:
     def _read(self, mark):
         for line in self.process.stdout:
             retained, topic, payload = line.decode(errors="replace").rstrip("\n").split(" ", 2)
+            payload = bytes.fromhex(payload).decode(errors="replace")
             if topic == mark:
                 self.ready.set()
                 continue

@@ -141,12 +141,13 @@ class Hand:
             return {"epoch": self.epoch, "gen": self.gen}
 
     def say(self, topic, document):
+        life = self.broker.lives
         try:
             self.broker.publish(f"ilmare/v1/node/{self.node}/{topic}", document, retain=True)
         except AssertionError:
-            if self.broker.alive():
+            if self.broker.alive() and self.broker.lives == life:
                 raise
-            # The next birth brings all documents.
+            # It went away meanwhile: the next birth brings all documents.
 
     def say_inventory(self, session=None):
         with self.lock:
@@ -334,8 +335,8 @@ class Hand:
             return
         body = self.body(job, stage)
         thread = threading.Thread(target=self.run_worker, args=(job, stage, number, name, body), daemon=True)
-        self.workers[name] = thread
         thread.start()
+        self.workers[name] = thread
 
     def run_worker(self, job, stage, number, name, body):
         if stage == "train":

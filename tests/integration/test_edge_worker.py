@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 
-from agents import is_sanitized, program, worker_name
+from agents import fill, is_sanitized, program, worker_name
 from case import Case, main
 from hand import at, until
 
@@ -214,20 +214,14 @@ class Answers(Case):
         edge.state.mkdir()
         edge.start().connected()
         inside = f"/proc/{edge.pid}/root{edge.state}"
-        fill = f"{inside}/fill"
-        with open(fill, "wb", buffering=0) as file:
-            try:
-                while file.write(b"x" * 4096):
-                    pass
-            except OSError:
-                pass
+        filled = fill(f"{inside}/fill")
         # The log of SQLite may have room left; what is too large for it cannot be stored.
         large = {**good, "ownerInfo": {"x": "y" * 300000}}
         self.answered(edge.post(name, large), 503)
         self.assertTrue(edge.alive())
         self.assertEqual(edge.get("/readyz")[0], 503)
         self.assertGreater(edge.metrics()["ilmare_edge_commit_failures_total"], 0)
-        os.unlink(fill)
+        os.unlink(filled)
         until(lambda: edge.post(name, good)[0] == 200, "the same post is taken")
         hand.wait(lambda: job.position["stage"] == "Eval", "the result counts")
         until(lambda: edge.get("/readyz")[0] == 200, "ready again")
@@ -383,7 +377,7 @@ class Hostile(Case):
         for i in range(300):
             s = socket.create_connection(("127.0.0.1", self.edge.port), 10)
             s.sendall(whole[:len(whole) * (i % 4) // 3])
-            if i % 2:
+            if i % 3 == 0:
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")  # a reset
             s.close()
         self.check()
