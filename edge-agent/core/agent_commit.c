@@ -120,9 +120,7 @@ static void job_restart(edge_agent *a, job *j)
 	job *fresh = messages__job_new(a, j->uid, j->ns, j->name);
 
 	fresh->incoming = j->incoming;
-	fresh->incoming_text = j->incoming_text;
 	j->incoming = NULL;
-	j->incoming_text = NULL;
 	messages__job_free(a, j);
 }
 
@@ -132,11 +130,9 @@ static void job_committed(edge_agent *a, job *j, moment now)
 
 	j->rec = j->draft;
 	j->draft = NULL;
-	if (j->incoming != NULL && stamp_compare(j->incoming->stamp, j->rec->desired->stamp) <= 0) {
-		desired_free(j->incoming);
-		free(j->incoming_text);
+	if (j->incoming != NULL && stamp_compare(j->incoming->desired->stamp, j->rec->desired->stamp) <= 0) {
+		record_document_release(j->incoming);
 		j->incoming = NULL;
-		j->incoming_text = NULL;
 	}
 	job__committed(a, j, before, now);
 	record_free(before);

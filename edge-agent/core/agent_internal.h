@@ -82,8 +82,7 @@ typedef struct job {
 	uint64_t serial;   /* never the same for two jobs of one agent's life */
 	record *rec;       /* as committed; NULL: nothing yet */
 	record *draft;     /* in the commit under way */
-	desired *incoming; /* the newest accepted document that is not committed; NULL: none */
-	char *incoming_text;
+	record_document *incoming; /* the newest accepted document that is not committed; NULL: none */
 	bool drop, dropping; /* to be dropped; in the commit under way */
 	bool pending;        /* something of it waits for a commit: found in this turn */
 

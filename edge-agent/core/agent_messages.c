@@ -41,8 +41,7 @@ void messages__job_free(edge_agent *a, job *j)
 	job__memory_fini(j);
 	record_free(j->rec);
 	record_free(j->draft);
-	desired_free(j->incoming);
-	free(j->incoming_text);
+	record_document_release(j->incoming);
 	free(j->uid);
 	free(j->ns);
 	free(j->name);
@@ -108,7 +107,7 @@ static const char *newcomer_refusal(const edge_agent *a, const char *uid, stamp 
 static stamp job_stamp(const job *j)
 {
 	if (j->incoming != NULL)
-		return j->incoming->stamp;
+		return j->incoming->desired->stamp;
 	if (j->draft != NULL)
 		return j->draft->desired->stamp;
 	return j->rec != NULL ? j->rec->desired->stamp : (stamp){0};
@@ -132,10 +131,8 @@ static void job_drop(edge_agent *a, job *j)
 		return;
 	}
 	j->drop = true;
-	desired_free(j->incoming);
-	free(j->incoming_text);
+	record_document_release(j->incoming);
 	j->incoming = NULL;
-	j->incoming_text = NULL;
 }
 
 static void dataset_drop(edge_agent *a, dataset *d)
@@ -153,10 +150,8 @@ static void dataset_drop(edge_agent *a, dataset *d)
 
 static void job_take(job *j, desired *doc, const char *payload, size_t len)
 {
-	desired_free(j->incoming);
-	free(j->incoming_text);
-	j->incoming = doc;
-	j->incoming_text = mem_strndup(payload, len);
+	record_document_release(j->incoming);
+	j->incoming = record_document_new(payload, len, doc);
 	/* As if the document had come before what asked for the drop: both orders are possible. */
 	j->drop = false;
 }

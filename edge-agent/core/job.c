@@ -82,7 +82,7 @@ static void draft_document(draft *d)
 
 	if (d->j->incoming == NULL)
 		return;
-	d->next = r = record_copy_with(d->base, d->j->incoming_text);
+	d->next = r = record_copy_with(d->base, d->j->incoming);
 	rows_settle(d->j, r);
 	if (r->has_alloc &&
 		(r->alloc.round != r->desired->position.round || position_over(r->desired->position, r->alloc.round, STAGE_TRAIN) ||

@@ -1,9 +1,8 @@
 /* Records: see record.h for the contract.
  *
- * A record owns one arena with everything in it: the document's text, its decoded form (registered to go with the arena), and the rows.
- * A copy shares nothing with its original, so that a proposal can be thrown away, or the original replaced, in any order. Copying decodes
- * the document again: it is small, a record is copied only when something is about to be committed, and the decoder stays the only place
- * that knows how a document's memory hangs together.
+ * A record owns one arena with everything in it but the document, which is decoded once and shared by the copies: most copies change a row
+ * or the allocation alone, and decoding would be most of their cost. Else a copy shares nothing with its original, so that a proposal can be
+ * thrown away, or the original replaced, in any order.
  *
  * Edits of a record's rows (record_edit.h) are for a record that is still a proposal.
  */
@@ -24,21 +23,51 @@ record *record_new(void)
 	return r;
 }
 
-static void own_desired(void *p)
+record_document *record_document_new(const char *text, size_t len, desired *d)
 {
-	desired_free(p);
+	record_document *doc = mem_alloc(sizeof(*doc));
+
+	doc->holders = 1;
+	doc->text = mem_strndup(text, len);
+	doc->desired = d;
+	return doc;
+}
+
+void record_document_release(record_document *doc)
+{
+	if (doc == NULL || --doc->holders > 0)
+		return;
+	desired_free(doc->desired);
+	free(doc->text);
+	free(doc);
+}
+
+static void document_let_go(void *p)
+{
+	record_document_release(p);
+}
+
+/* The record's arena lets go of it in the end. */
+static void document_hold(record *r, record_document *doc)
+{
+	doc->holders++;
+	arena_own(r->mem, doc, document_let_go);
+	r->shared = doc;
+	r->document = doc->text;
+	r->desired = doc->desired;
 }
 
 int record_set_document(record *r, const char *text, size_t len, error *err)
 {
+	record_document *doc;
 	desired *d;
 	int code = desired_decode(text, len, &d, err);
 
 	if (code != 0)
 		return code;
-	arena_own(r->mem, d, own_desired);
-	r->document = arena_strndup(r->mem, text, len);
-	r->desired = d;
+	doc = record_document_new(text, len, d);
+	document_hold(r, doc);
+	record_document_release(doc);
 	return 0;
 }
 
@@ -51,17 +80,13 @@ static outbox_row row_copy(arena *mem, const outbox_row *row)
 	return copy;
 }
 
-record *record_copy_with(const record *r, const char *document)
+record *record_copy_with(const record *r, record_document *document)
 {
 	record *copy = record_new();
-	const char *text = document != NULL ? document : r->document;
+	record_document *doc = document != NULL ? document : r->shared;
 
-	if (text != NULL) {
-		/* Both were decoded before they came here. */
-		int code = record_set_document(copy, text, strlen(text), NULL);
-		assert(code == 0);
-		(void)code;
-	}
+	if (doc != NULL)
+		document_hold(copy, doc);
 	if (r == NULL)
 		return copy;
 	copy->has_base = r->has_base;

@@ -37,8 +37,11 @@ typedef struct outbox_row {
 	const char *payload;
 } outbox_row;
 
+typedef struct record_document record_document;
+
 typedef struct record {
 	arena *mem;
+	record_document *shared; /* owns the next two; shared by the copies of a record, never changed */
 	const char *document; /* the newest desired document, as it came */
 	desired *desired;     /* the same, decoded */
 	bool has_base;        /* first-sample: end — where this job began to read */

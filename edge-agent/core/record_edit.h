@@ -4,8 +4,17 @@
 
 #include "edge-agent/core/record.h"
 
-/* A copy, with another document if one is given (a text that was decoded before); r may be NULL if one is. */
-record *record_copy_with(const record *r, const char *document);
+/* A desired document, decoded once and shared by all records that hold it. Counted: each _hold and the _new need a _release. */
+struct record_document {
+	int holders;
+	char *text;
+	desired *desired;
+};
+record_document *record_document_new(const char *text, size_t len, desired *d); /* takes d, which is text decoded */
+void record_document_release(record_document *doc);                             /* NULL is fine */
+
+/* A copy, with another document if one is given; r may be NULL if one is. */
+record *record_copy_with(const record *r, record_document *document);
 /* The row that says how a stage ended, or NULL: there is at most one. */
 const outbox_row *record_end_row(const record *r, int64_t round, enum stage stage);
 /* Take out the rows that `unwanted` names; returns how many. */
