@@ -196,9 +196,10 @@ static int upgrade(store *s, error *err)
 
 static int configure(store *s, error *err)
 {
-	/* Little memory (a page cache of 256 kB), and a WAL that never stays large. */
+	/* Little memory (a page cache of 256 kB), and a WAL that never grows large: on a full disk its pages could not be moved to where they
+	 * belong, and all the room that becomes free would go to it. */
 	static const char sql[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-							  "PRAGMA cache_size = -256; PRAGMA wal_autocheckpoint = 256; PRAGMA journal_size_limit = 1048576;"
+							  "PRAGMA cache_size = -256; PRAGMA wal_autocheckpoint = 64; PRAGMA journal_size_limit = 262144;"
 							  "PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF";
 
 	sqlite3_busy_timeout(s->db, 2000);

@@ -195,6 +195,7 @@ class Broker(Process):
                 return s.connect_ex(("127.0.0.1", self.port)) == 0
 
         until(accepts, "mosquitto listens")
+        self.lives += 1  # what began before it listened is of no life
         return self
 
     def forget(self):
