@@ -191,7 +191,6 @@ void controller_lead(controller *c, int64_t epoch, moment now)
 	jobs_touch_all(c);
 	for (size_t i = 0; i < c->datasets.n; i++)
 		dataset_touch(c, c->datasets.entries[i].value);
-	docs_new_link(c);
 	docs_queue_all(c);
 }
 
@@ -346,6 +345,7 @@ static void slow_timer(controller *c)
 	if (c->now.mono_ms < c->slow_at)
 		return;
 	c->slow_at = c->now.mono_ms + jitter(c, c->cfg.slow_ms, 0.2);
+	docs_forget(c);
 	docs_queue_all(c);
 }
 

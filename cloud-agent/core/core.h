@@ -320,6 +320,7 @@ void job_touch(controller *c, job *j);   /* a pod or a node that it rests on has
 void job_changed(controller *c, job *j); /* itself, or an object that it names */
 void job_poke(controller *c, job *j);    /* look at it again */
 job *job_of_uid(const controller *c, const char *uid);
+bool version_older(const char *a, const char *b);
 void job_put(controller *c, const char *key, const char *ns, const char *name, cJSON *object, bool answer);
 void job_drop(controller *c, job *j);
 void jobs_fini(controller *c);
@@ -432,6 +433,7 @@ void docs_queue_all(controller *c);
 void docs_queue_node(controller *c, node *n);
 void docs_judge_foreign(controller *c);
 void docs_new_link(controller *c); /* what was cleared is forgotten: a topic that comes up again is not ours */
+void docs_forget(controller *c);   /* what was cleared, and is known to be */
 void docs_fini(controller *c);
 bool publisher_next(controller *c, cloud_action *out);
 void publisher_seen(controller *c, const topic *t, const void *payload, size_t len);

@@ -270,7 +270,9 @@ static void patch_dataset_answered(controller *c, flight *f, int code, cJSON *ob
 	if (code == 0) {
 		d->retry_at = d->retry_delay = 0;
 		d->patched_at = c->now.mono_ms;
-		if (object != NULL)
+		if (object != NULL && version_older(object_text(object, "metadata", "resourceVersion"), d->rv))
+			cJSON_Delete(object); /* the watch was faster */
+		else if (object != NULL)
 			controller_object(c, OBJECT_DATASET, d->ns, d->name, object, c->now);
 		return;
 	}
@@ -298,12 +300,21 @@ void remember_made(job *j, enum worker_kind kind, int64_t round, const char *uid
 	*made = (made_pod){.round = round, .uid = mem_strdup(uid), .node = mem_strdup(node_name)};
 }
 
+/* The watch has shown it already, and knows more of it than the answer. */
+static bool pod_known(const controller *c, const flight *f, const cJSON *object)
+{
+	char *key = object_key(f->ns, f->name);
+	const pod *p = table_get(&c->pods, key);
+	free(key);
+	return p != NULL && strcmp(p->uid, object_text(object, "metadata", "uid")) == 0;
+}
+
 static void create_answered(controller *c, flight *f, int code, const char *text, cJSON *object, int64_t retry_after_ms)
 {
 	job *j = f->job;
 	bool there = code == 0 || code == ERROR_EXISTS;
 	bool ours = object != NULL ? pod_owned_by(object, f->uid) : code == 0;
-	if (there && object != NULL && !f->vanished)
+	if (there && object != NULL && !f->vanished && !pod_known(c, f, object))
 		pod_put(c, f->ns, f->name, object);
 	if (j == NULL) {
 		cJSON_Delete(object);

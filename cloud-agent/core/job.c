@@ -126,7 +126,7 @@ static bool decimal(const char *text)
 }
 
 /* resourceVersions are compared where they are decimal numbers, as Kubernetes allows; others are taken as newer. */
-static bool version_older(const char *a, const char *b)
+bool version_older(const char *a, const char *b)
 {
 	if (!decimal(a) || !decimal(b))
 		return false;
@@ -203,6 +203,10 @@ void job_put(controller *c, const char *key, const char *ns, const char *name, c
 	}
 	if (j == NULL)
 		j = job_new(c, key, ns, name, uid);
+	if (answer && j->rv != NULL && version_older(rv, j->rv)) {
+		cJSON_Delete(object); /* the watch was faster than the answer */
+		return;
+	}
 	if (answer) {
 		free(j->answered_rv);
 		j->answered_rv = mem_strdup(rv);

@@ -125,16 +125,24 @@ void docs_queue_node(controller *c, node *n)
 	}
 }
 
+/* A clear of which no echo came may have been lost. */
+static void clear_again(controller *c, doc *d)
+{
+	if (d->want != WANT_NOTHING || d->echoes == 0)
+		return;
+	d->echoes = 0;
+	d->want = WANT_CLEAR;
+	doc_requeue(c, d);
+}
+
 void docs_queue_all(controller *c)
 {
+	for (size_t i = 0; i < c->docs.n; i++)
+		clear_again(c, c->docs.entries[i].value);
 	for (int pass = 0; pass < 2; pass++) {
 		for (size_t i = 0; i < c->docs.n; i++) {
 			doc *d = c->docs.entries[i].value;
-			bool cleared = d->want == WANT_NOTHING && d->cleared.gen > 0;
-			/* Once more, in case that the first time was lost; remembered until the next link. */
-			if (cleared)
-				d->want = WANT_CLEAR;
-			if ((d->want == WANT_PUBLISH || cleared) && (d->kind == TOPIC_INVENTORY) == (pass == 0))
+			if (d->want == WANT_PUBLISH && (d->kind == TOPIC_INVENTORY) == (pass == 0))
 				doc_requeue(c, d);
 		}
 	}
@@ -154,14 +162,22 @@ static void forget(controller *c, doc *d)
 	doc_free(d);
 }
 
+void docs_forget(controller *c)
+{
+	for (size_t i = c->docs.n; i-- > 0;) {
+		doc *d = c->docs.entries[i].value;
+		if (d->want == WANT_NOTHING && !d->queued && !d->foreign && d->echoes == 0)
+			forget(c, d);
+	}
+}
+
 void docs_new_link(controller *c)
 {
 	for (size_t i = c->docs.n; i-- > 0;) {
 		doc *d = c->docs.entries[i].value;
 		d->echoes = 0;
-		if (d->want == WANT_NOTHING && !d->queued && !d->foreign)
-			forget(c, d);
 	}
+	docs_forget(c);
 }
 
 void docs_fini(controller *c)

@@ -150,6 +150,42 @@ static void test_watch_lags(void **state)
 	harness_free(h);
 }
 
+/* The watch is faster than the answers to our own writes: it is the one that knows. */
+static void test_answer_lags(void **state)
+{
+	(void)state;
+	cloud_action action;
+	harness *h = world();
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
+	assert_true(controller_next(h->c, h->now, &action));
+	assert_int_equal(action.kind, CLOUD_PATCH_STATUS);
+	uint64_t id = action.id;
+	cJSON *object = harness_object(h, OBJECT_JOB, "j");
+	cJSON_DeleteItemFromObject(object, "status");
+	json_put(object, "status", cJSON_Duplicate(action.patch.status, 1));
+	harness_touch(h, OBJECT_JOB, "j");
+	cJSON *answer = cJSON_Duplicate(object, 1);
+	json_put_string(cJSON_AddObjectToObject(cJSON_GetObjectItem(object, "metadata"), "labels"), "a", "b");
+	harness_touch(h, OBJECT_JOB, "j"); /* and somebody changed it since */
+	controller_done(h->c, id, 0, NULL, answer, 0, h->now);
+	do
+		assert_true(controller_next(h->c, h->now, &action));
+	while (action.kind == CLOUD_PUBLISH || action.kind == CLOUD_EVENT);
+	assert_int_equal(action.kind, CLOUD_CREATE_POD);
+	id = action.id;
+	char *name = mem_strdup(action.create.name);
+	cJSON *pod = cJSON_Duplicate(action.create.pod, 1);
+	json_put_string(cJSON_AddObjectToObject(pod, "status"), "phase", "Running");
+	harness_put(h, OBJECT_POD, pod);
+	answer = cJSON_Duplicate(harness_object(h, OBJECT_POD, name), 1);
+	cJSON_DeleteItemFromObject(answer, "status");
+	controller_done(h->c, id, 0, NULL, answer, 0, h->now);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_RUNNING); /* without a wait for a conflict, or for another event of the pod */
+	free(name);
+	harness_free(h);
+}
+
 /* ---- births ---- */
 
 static void test_birth(void **state)
@@ -393,6 +429,28 @@ static void test_late_echo_of_clear(void **state)
 	harness_free(h);
 }
 
+/* No echo of a clear: it goes out once more with the slow timer, until one comes. */
+static void test_clear_lost(void **state)
+{
+	(void)state;
+	harness *h = world();
+	char *held = mem_strdup(harness_retained(h, DESIRED));
+	h->mute = true;
+	harness_remove(h, OBJECT_JOB, "j");
+	harness_run(h);
+	json_put_string(h->retained, DESIRED, held); /* it never got there */
+	h->mute = false;
+	controller_resign(h->c, h->now); /* a new leadership on the same link forgets nothing */
+	controller_lead(h->c, ++h->epoch, h->now);
+	harness_run(h);
+	assert_null(harness_retained(h, DESIRED));
+	int cleared = h->cleared;
+	assert_true(harness_wake(h, INT64_C(72) * 60 * 1000));
+	assert_int_equal(h->cleared, cleared);
+	free(held);
+	harness_free(h);
+}
+
 /* While it is not known what belongs there, nothing is taken away. */
 static void test_blocked_job_kept(void **state)
 {
@@ -603,6 +661,7 @@ int main(void)
 		cmocka_unit_test(test_phases_not_sent_down),
 		cmocka_unit_test(test_read_back),
 		cmocka_unit_test(test_watch_lags),
+		cmocka_unit_test(test_answer_lags),
 		cmocka_unit_test(test_birth),
 		cmocka_unit_test(test_birth_overtakes),
 		cmocka_unit_test(test_unnamed_node),
@@ -612,6 +671,7 @@ int main(void)
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_late_echo),
 		cmocka_unit_test(test_late_echo_of_clear),
+		cmocka_unit_test(test_clear_lost),
 		cmocka_unit_test(test_blocked_job_kept),
 		cmocka_unit_test(test_all_again),
 		cmocka_unit_test(test_nothing_while_down),
