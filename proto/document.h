@@ -243,7 +243,7 @@ typedef struct presence {
 	const char *node; /* "cloud": the cloud agent */
 	bool online;
 	const char *version, *session; /* random per start of the agent */
-	int64_t epoch;                 /* cloud: of its leadership; else 0 = absent */
+	int64_t epoch;                 /* cloud: of its leadership; node: the highest seen in a stamp; 0 = absent */
 	const char **capabilities;
 	size_t n_capabilities;
 } presence;

@@ -123,11 +123,16 @@ static void presence_cleared(controller *c, const char *name)
 	touch_jobs(c, name);
 }
 
+#define NODE_EPOCH_MAX (INT64_C(1) << 40)
+
 static void presence_seen(controller *c, node *n, const presence *p)
 {
 	bool new_session = n->session == NULL || p->session == NULL || strcmp(n->session, p->session) != 0;
 	bool changed = !n->present || n->online != p->online;
 	bool first = n->seen_link != c->links;
+	/* What a node remembers counts like what the broker retains; but no node may use up the numbers. */
+	if (p->epoch > c->seen_epoch && p->epoch <= NODE_EPOCH_MAX)
+		c->seen_epoch = p->epoch;
 	n->seen_link = c->links;
 	n->present = true;
 	n->online = p->online;

@@ -67,7 +67,7 @@ void edge_agent_link(edge_agent *a, bool up, moment now);
 int edge_agent_message(edge_agent *a, const char *topic, const void *payload, size_t len, moment now, error *err);
 
 /* A worker's post, decoded (taken by the core, freed there). EDGE_REPLY with this id follows, at once or after a commit. */
-void edge_agent_post(edge_agent *a, uint64_t id, worker_post *post, moment now);
+void edge_agent_post(edge_agent *a, uint64_t id, worker_post *body, moment now);
 /* The connection of that post is gone: no reply is needed. What it brought may still be stored. */
 void edge_agent_post_gone(edge_agent *a, uint64_t id);
 

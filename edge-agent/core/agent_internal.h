@@ -252,6 +252,9 @@ void files__fini(edge_agent *a);
 /* ---- agent_messages.c ---- */
 
 job *messages__job_new(edge_agent *a, const char *uid, const char *ns, const char *name);
+/* Of the newest document that was accepted. */
+stamp messages__job_stamp(const job *j);
+stamp messages__dataset_stamp(const dataset *d);
 void messages__job_free(edge_agent *a, job *j);
 dataset *messages__dataset_new(edge_agent *a, const dataset_ref *ref);
 void messages__dataset_free(edge_agent *a, dataset *d);
@@ -300,7 +303,7 @@ typedef struct draft {
 const record *draft__view(const draft *d); /* the proposal so far */
 record *draft__edit(draft *d);
 /* Add a row and its report: ts, node, job, store, seq and position are filled in. from: see outbox_row. */
-void draft__report(draft *d, report *rep, enum stage stage, enum report_what what, int64_t from);
+void draft__report(draft *d, const report *rep, enum stage stage, enum report_what what, int64_t from);
 void draft__fail(draft *d, enum stage stage, const char *reason, const char *message);
 
 /* ---- job*.c ---- */
@@ -311,7 +314,7 @@ record *job__draft(edge_agent *a, job *j, moment now);
 void job__committed(edge_agent *a, job *j, const record *before, moment now);
 /* The next file action. */
 bool job__action(edge_agent *a, job *j, moment now, edge_action *out);
-void job__result(edge_agent *a, job *j, const running *run, const edge_result *result, moment now);
+void job__result(edge_agent *a, job *j, const running *run, const edge_result *told, moment now);
 void job__memory_fini(job *j);
 /* Forget what belongs to a position. */
 void job__outcome_clear(job *j);

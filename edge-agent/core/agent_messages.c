@@ -104,7 +104,7 @@ static const char *newcomer_refusal(const edge_agent *a, const char *uid, stamp 
 	return "older than the inventory, and not listed there";
 }
 
-static stamp job_stamp(const job *j)
+stamp messages__job_stamp(const job *j)
 {
 	if (j->incoming != NULL)
 		return j->incoming->desired->stamp;
@@ -113,7 +113,7 @@ static stamp job_stamp(const job *j)
 	return j->rec != NULL ? j->rec->desired->stamp : (stamp){0};
 }
 
-static stamp dataset_stamp(const dataset *d)
+stamp messages__dataset_stamp(const dataset *d)
 {
 	if (d->incoming != NULL)
 		return d->incoming->stamp;
@@ -180,9 +180,9 @@ static int job_message(edge_agent *a, const topic *t, const char *payload, size_
 	}
 	j = agent__job_by_uid(a, d->job.uid);
 	other = agent__job_by_name(a, t->ns, t->name);
-	if (j != NULL && stamp_compare(d->stamp, job_stamp(j)) <= 0)
+	if (j != NULL && stamp_compare(d->stamp, messages__job_stamp(j)) <= 0)
 		refusal = "not newer than the one held";
-	else if (other != NULL && other != j && stamp_compare(d->stamp, job_stamp(other)) <= 0)
+	else if (other != NULL && other != j && stamp_compare(d->stamp, messages__job_stamp(other)) <= 0)
 		refusal = "older than that of another uid under this name";
 	else if (j == NULL || j->drop || j->dropping)
 		refusal = newcomer_refusal(a, d->job.uid, d->stamp, a->meta_next.jobs, a->meta_next.n_jobs);
@@ -259,9 +259,9 @@ static int dataset_message(edge_agent *a, const topic *t, const char *payload, s
 	}
 	d = dataset_by_uid(a, doc->dataset.uid);
 	other = dataset_by_name(a, t->ns, t->name);
-	if (d != NULL && stamp_compare(doc->stamp, dataset_stamp(d)) <= 0)
+	if (d != NULL && stamp_compare(doc->stamp, messages__dataset_stamp(d)) <= 0)
 		refusal = "not newer than the one held";
-	else if (other != NULL && other != d && stamp_compare(doc->stamp, dataset_stamp(other)) <= 0)
+	else if (other != NULL && other != d && stamp_compare(doc->stamp, messages__dataset_stamp(other)) <= 0)
 		refusal = "older than that of another uid under this name";
 	else if (d == NULL || d->drop || d->dropping)
 		refusal = newcomer_refusal(a, doc->dataset.uid, doc->stamp, a->meta_next.datasets, a->meta_next.n_datasets);
@@ -325,13 +325,13 @@ static void inventory_take(edge_agent *a, const inventory *inv)
 	for (size_t i = a->n_jobs; i-- > 0;) {
 		job *j = a->jobs[i];
 
-		if (!lists(inv->jobs, inv->n_jobs, j->uid) && stamp_compare(inv->stamp, job_stamp(j)) > 0)
+		if (!lists(inv->jobs, inv->n_jobs, j->uid) && stamp_compare(inv->stamp, messages__job_stamp(j)) > 0)
 			job_drop(a, j);
 	}
 	for (size_t i = a->n_datasets; i-- > 0;) {
 		dataset *d = a->datasets[i];
 
-		if (!lists(inv->datasets, inv->n_datasets, d->uid) && stamp_compare(inv->stamp, dataset_stamp(d)) > 0)
+		if (!lists(inv->datasets, inv->n_datasets, d->uid) && stamp_compare(inv->stamp, messages__dataset_stamp(d)) > 0)
 			dataset_drop(a, d);
 	}
 }

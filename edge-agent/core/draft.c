@@ -31,24 +31,25 @@ static enum phase phase_of(enum report_what what)
 	return PHASE_STARTING;
 }
 
-void draft__report(draft *d, report *rep, enum stage stage, enum report_what what, int64_t from)
+void draft__report(draft *d, const report *rep, enum stage stage, enum report_what what, int64_t from)
 {
 	record *r = draft__edit(d);
 	outbox_row row = {.what = what, .from = from, .reason = rep->reason};
+	report full = *rep;
 	char ts[32];
 	char *payload;
 
 	time_format(d->now.unix_ms, ts);
 	row.position = (position){.round = r->desired->position.round, .stage = stage, .phase = phase_of(what)};
 	row.seq = ++d->a->commit.seq;
-	rep->ts = ts;
-	rep->node = d->a->node;
-	rep->job = r->desired->job;
-	rep->position = row.position;
-	rep->what = what;
-	rep->store = d->a->meta.store;
-	rep->seq = row.seq;
-	payload = report_encode(rep);
+	full.ts = ts;
+	full.node = d->a->node;
+	full.job = r->desired->job;
+	full.position = row.position;
+	full.what = what;
+	full.store = d->a->meta.store;
+	full.seq = row.seq;
+	payload = report_encode(&full);
 	row.payload = payload;
 	record_add_row(r, &row);
 	free(payload);

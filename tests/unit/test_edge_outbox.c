@@ -196,6 +196,7 @@ static void test_presence(void **state)
 	edge_agent_will(b.agent, &to, &payload);
 	assert_string_equal(to, birth->topic);
 	assert_int_equal(presence_decode(payload, strlen(payload), &p, NULL), 0);
+	assert_int_equal(p->epoch, 0);
 	assert_false(p->online);
 	assert_string_equal(p->session, b.session);
 	presence_free(p);
@@ -234,6 +235,34 @@ static void test_birth_is_repeated_until_it_is_answered(void **state)
 	bench_sleep(&b, 86400 * 1000);
 	assert_int_equal(bench_said(&b, "/presence/" NODE), births);
 	assert_int_equal(bench_wake(&b), -1);
+	bench_fini(&b);
+}
+
+/* Rule 16, when only the devices remember: the leader finds the highest epoch in a birth. */
+static void test_birth_tells_the_highest_epoch(void **state)
+{
+	bench b;
+	presence *p;
+	desired d = bench_desired(U1, 1, STAGE_EVAL, PHASE_RUNNING);
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	assert_int_equal(presence_decode(bench_last(&b, "/presence/" NODE)->payload, strlen(bench_last(&b, "/presence/" NODE)->payload), &p,
+						 NULL),
+		0);
+	assert_int_equal(p->epoch, 100);
+	presence_free(p);
+	bench_send_at(&b, &d, (stamp){200, 1});
+	bench_turn(&b);
+	bench_restart(&b);
+	bench_inventory_at(&b, (stamp){150, 1}, b.session, U1);
+	bench_sleep(&b, 3000);
+	assert_int_equal(presence_decode(bench_last(&b, "/presence/" NODE)->payload, strlen(bench_last(&b, "/presence/" NODE)->payload), &p,
+						 NULL),
+		0);
+	assert_int_equal(p->epoch, 200);
+	presence_free(p);
 	bench_fini(&b);
 }
 
@@ -380,6 +409,7 @@ int main(void)
 		cmocka_unit_test(test_rows_of_old_rounds_go),
 		cmocka_unit_test(test_lowest_seq_first),
 		cmocka_unit_test(test_presence),
+		cmocka_unit_test(test_birth_tells_the_highest_epoch),
 		cmocka_unit_test(test_birth_is_repeated_until_it_is_answered),
 		cmocka_unit_test(test_dataset_status_is_thinned_and_repeated_on_a_new_link),
 		cmocka_unit_test(test_inference_counters_are_thinned),
