@@ -9,20 +9,6 @@
 
 enum { PASSWORD_MAX = 4096 };
 
-int mqtt_options_check(const mqtt_options *o, error *err)
-{
-	if (o->reconnect_max_ms < o->reconnect_min_ms)
-		return error_set(err, ERROR_INVALID, "mqtt.reconnectMax is below mqtt.reconnectMin");
-	if (o->key_file && !o->cert_file)
-		return error_set(err, ERROR_INVALID, "mqtt.keyFile is set, but not mqtt.certFile");
-	if (o->password_file && !o->username)
-		return error_set(err, ERROR_INVALID, "mqtt.passwordFile is set, but not mqtt.username");
-	if (!o->topic_root || !o->topic_root[0] || strpbrk(o->topic_root, "+#") || o->topic_root[0] == '/' || o->topic_root[0] == '$' ||
-	    o->topic_root[strlen(o->topic_root) - 1] == '/')
-		return error_set(err, ERROR_INVALID, "mqtt.topicRoot: \"%.100s\" cannot begin a topic", o->topic_root ? o->topic_root : "");
-	return 0;
-}
-
 static int read_password(const mqtt_options *o, mqtt_options_hold *hold, error *err)
 {
 	buf text = {0};
@@ -77,4 +63,35 @@ void mqtt_options_release(mqtt_options_hold *hold)
 		memset(hold->password, 0, strlen(hold->password));
 	free(hold->password);
 	memset(hold, 0, sizeof *hold);
+}
+
+/* What the client would refuse, said before anything is started. */
+static int check_applied(const mqtt_options *o, error *err)
+{
+	struct mqtt_config config;
+	mqtt_options_hold hold;
+	int code = mqtt_options_apply(o, &config, &hold, err);
+
+	if (code == 0) {
+		config.client_id = "-";
+		code = mqtt_config_check(&config, err);
+		if (code != 0)
+			error_prefix(err, "mqtt.brokers"); /* all else is checked by the table's rows, or above */
+	}
+	mqtt_options_release(&hold);
+	return code;
+}
+
+int mqtt_options_check(const mqtt_options *o, error *err)
+{
+	if (o->reconnect_max_ms < o->reconnect_min_ms)
+		return error_set(err, ERROR_INVALID, "mqtt.reconnectMax is below mqtt.reconnectMin");
+	if (o->key_file && !o->cert_file)
+		return error_set(err, ERROR_INVALID, "mqtt.keyFile is set, but not mqtt.certFile");
+	if (o->password_file && !o->username)
+		return error_set(err, ERROR_INVALID, "mqtt.passwordFile is set, but not mqtt.username");
+	if (!o->topic_root || !o->topic_root[0] || strpbrk(o->topic_root, "+#") || o->topic_root[0] == '/' || o->topic_root[0] == '$' ||
+	    o->topic_root[strlen(o->topic_root) - 1] == '/')
+		return error_set(err, ERROR_INVALID, "mqtt.topicRoot: \"%.100s\" cannot begin a topic", o->topic_root ? o->topic_root : "");
+	return check_applied(o, err);
 }

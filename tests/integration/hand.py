@@ -341,8 +341,12 @@ class Hand:
     def run_worker(self, job, stage, number, name, body):
         if stage == "train":
             path = job.output / "train" / str(number)
-            path.mkdir(parents=True, exist_ok=True)
-            (path / "model.bin").write_text(f"model of round {number}\n" + "".join(job.folder(number).joinpath(f"data.{job.format}").read_text()))
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                (path / "model.bin").write_text(f"model of round {number}\n" + job.folder(number).joinpath(f"data.{job.format}").read_text())
+            except FileNotFoundError:
+                if not self.closing:
+                    raise
         self.deliver(name, body)
 
     def deliver(self, name, body):

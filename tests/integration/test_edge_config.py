@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+"""The command line of ilmare-edge: what it prints, what it says about mistakes, and how it ends."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+from agents import program
+from case import Case, main
+from hand import until
+
+VALUES_THAT_ARE_WRONG = {
+    "node": "UPPER", "rootDir": "relative/path", "logLevel": "loud", "mqtt.brokers": "[http://x]", "mqtt.topicRoot": "a/+/b",
+    "mqtt.passwordFile": "/none", "mqtt.keyFile": "/none", "mqtt.insecure": "perhaps", "mqtt.keepAlive": "0s", "mqtt.sessionExpiry": "-1s",
+    "mqtt.willDelay": "ten", "mqtt.reconnectMin": "0", "mqtt.reconnectMax": "1000d", "outbox.retryMin": "1ms", "outbox.retryMax": "2y",
+    "workers.port": "70000", "workers.bodyMax": "2MiB", "workers.connections": "0", "workers.requestTime": "1ms", "workers.resultGrace": "x",
+    "observe.port": "-2", "dataset.checkOnArrival": "1.5", "dataset.lookPeriod": "1ms", "dataset.statusPeriod": "1ms", "dataset.lineMax": "1",
+    "dataset.roundMax": "1", "deploy.kept": "0", "provisional.max": "0", "provisional.bytesMax": "1", "provisional.keep": "1s",
+}
+ANY_TEXT = {"stateDir", "timeZone", "mqtt.username", "mqtt.caFile", "mqtt.certFile", "workers.host", "observe.host"}
+
+
+class Config(Case):
+    def run_edge(self, *flags, env=None, status=None):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("ILMARE_", "NODENAME", "HOSTNAME", "BIND_PORT", "ROOTFS"))}
+        done = subprocess.run([program("ilmare-edge"), *map(str, flags)], env={**clean, **(env or {})}, capture_output=True, text=True, timeout=20)
+        if status is not None:
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def keys(self):
+        return re.findall(r"^  --\S+ .*\((\S+)\)$", self.run_edge("--help", status=0).stdout, re.M)
+
+    def config(self, text):
+        path = self.world.path / "edge.yaml"
+        path.write_text(text)
+        return path
+
+    def test_prints(self):
+        self.assertIn("Usage:", self.run_edge("--help", status=0).stdout)
+        self.assertRegex(self.run_edge("--version", status=0).stdout, r"^ilmare-edge \d+\.\d+\.\d+")
+        man = self.run_edge("--print-man", status=0).stdout
+        self.assertTrue(man.startswith(".TH"))
+        done = subprocess.run(["man", "--warnings", "-l", "-"], input=man, capture_output=True, text=True, env={**os.environ, "MANPAGER": "cat"}) \
+            if os.path.exists("/usr/bin/man") else None
+        if done:
+            self.assertEqual(done.stderr, "")
+        for key in self.keys():
+            self.assertIn(key.replace("-", "\\-"), man)
+
+    def test_the_example_is_a_configuration(self):
+        example = self.run_edge("--print-example", status=0).stdout
+        for key in self.keys():
+            self.assertIn(key.split(".")[-1] + ":", example)
+        path = self.config(example)
+        self.assertIn("node:", self.run_edge("--config", path, "--check-config", env={"ILMARE_NODE": "x"}, status=0).stdout)
+        # Every setting of it that has a value is accepted as it stands.
+        filled = re.sub(r"^#( *\w+:(?: .*)?)$", r"\1", example, flags=re.M).replace("node: \n", "node: edge-1\n")
+        filled = "\n".join(line for line in filled.splitlines() if not re.fullmatch(r"  \w+: |(timeZone|rootDir): ", line))
+        self.run_edge("--config", self.config(filled), "--check-config", status=0)
+
+    def test_each_key_is_checked_and_its_line_named(self):
+        keys = self.keys()
+        self.assertEqual(set(keys), set(VALUES_THAT_ARE_WRONG) | ANY_TEXT)
+        for key, value in VALUES_THAT_ARE_WRONG.items():
+            with self.subTest(key=key):
+                group, _, name = key.rpartition(".")
+                text = "# a line before it\n" + (f"{group}:\n  {name}: {value}\n" if group else f"{name}: {value}\n")
+                if key != "node":
+                    text += "node: edge-1\n"
+                for flags in (("--check-config",), ()):
+                    done = self.run_edge("--config", self.config(text), *flags, status=2)
+                    # What a row's type says has a line; what only all values together say has the key.
+                    self.assertRegex(done.stderr, rf"(?m)edge\.yaml:{3 if group else 2}:|^{re.escape(key)}: |{re.escape(key)} is ")
+
+    def test_mistakes_are_named_together(self):
+        path = self.config("node: edge-1\nworkers:\n  port: abc\n  nonsense: 1\nwhat: {}\nlogLevel: [info]\n")
+        said = self.run_edge("--config", path, "--deploy-kept=0", "--nope", env={"ILMARE_OBSERVE_PORT": "zz"}, status=2).stderr
+        for expected in (f"{path}:3:", f"{path}:4:", f"{path}:5:", f"{path}:6:", "--deploy-kept", "--nope", "ILMARE_OBSERVE_PORT"):
+            self.assertIn(expected, said)
+        for text, expected in (("node: [\n", ":2:"), ("node: a\nnode: b\n", ":2:"), ("- a\n", ":1:"), ("\tnode: a\n", ":1:"), ("a: *b\n", ":1:")):
+            self.assertIn(expected, self.run_edge("--config", self.config(text), status=2).stderr)
+        self.assertIn("/nowhere.yaml", self.run_edge("--config", "/nowhere.yaml", status=2).stderr)
+        self.assertIn("node", self.run_edge(status=2).stderr)
+
+    def test_precedence(self):
+        path = self.config("node: from-file\nworkers: {port: 1111}\n")
+        shown = lambda *flags, **env: self.run_edge("--config", path, "--check-config", *flags, env=env, status=0).stdout
+        self.assertIn("node: from-file", shown(NODENAME="from-nodename"))
+        self.assertIn("node: from-variable", shown(ILMARE_NODE="from-variable"))
+        self.assertIn("node: from-flag", shown("--node=from-flag", ILMARE_NODE="from-variable"))
+        self.assertIn("workers.port: 1111", shown(BIND_PORT="2222"))
+        path.write_text("")
+        self.assertIn("node: from-nodename", shown(NODENAME="from-nodename", HOSTNAME="from-hostname"))
+        self.assertIn("node: from-hostname", shown(HOSTNAME="from-hostname"))
+        self.assertIn("workers.port: 2222", shown(NODENAME="a", BIND_PORT="2222"))
+        self.assertIn("rootDir: /rootfs", shown(NODENAME="a", ROOTFS_MOUNT_DIR="/rootfs"))
+
+    def test_a_broker_that_everybody_could_read(self):
+        for flags in (("--check-config",), ()):
+            said = self.run_edge("--node=a", "--mqtt-brokers=mqtt://broker.example", *flags, status=2).stderr
+            self.assertIn("mqtts://", said)
+        self.run_edge("--node=a", "--mqtt-brokers=mqtt://broker.example", "--mqtt-insecure", "--check-config", status=0)
+
+    def test_what_cannot_be_started(self):
+        state = self.world.path / "file"
+        state.write_text("not a folder")
+        done = self.run_edge("--node=a", f"--state-dir={state}/x", status=1)
+        self.assertIn("stateDir", done.stderr)
+        done = self.run_edge("--node=a", f"--state-dir={self.world.path}/s", "--workers-host=nonsense", "--workers-port=0", status=1)
+        self.assertIn("not a numeric address", done.stderr)
+
+
+class Ends(Case):
+    def test_term_at_random_moments(self):
+        """Whatever it is at, it ends within five seconds with status 0."""
+        seed = int(os.environ.get("ILMARE_TEST_SEED", random.randrange(1 << 32)))
+        print(f"seed {seed}", flush=True)
+        dice = random.Random(seed)
+        broker = self.world.broker()
+        job = self.job()
+        edge = self.world.edge(broker, start=False, dataset_check_on_arrival="true")
+        hand = self.hand(broker, edge, job)
+        worst, samples = 0, []
+        for i in range(40):
+            fresh = [f"run {i} sample {k}" for k in range(dice.randrange(1, 4))]
+            samples += fresh
+            job.append(*fresh)
+            edge.start(wait=False)
+            # A signal before its handler is there kills any program; the log says when it is.
+            edge.wait_log("main: started", n=i + 1)
+            time.sleep(dice.random() ** 3 * 0.4)  # any moment
+            begin = time.monotonic()
+            self.assertEqual(edge.end(dice.choice((signal.SIGTERM, signal.SIGINT))), 0)
+            worst = max(worst, time.monotonic() - begin)
+        print(f"took {worst * 1000:.0f} ms at most", flush=True)
+        self.assertLess(worst, 5)
+        edge.start()
+        hand.wait(lambda: sum(job.used().values()) == len(samples), "all samples are used")
+        self.assertEqual(job.used(), {sample: 1 for sample in samples})
+
+    def test_term_while_the_broker_does_not_answer(self):
+        """Frozen, not closed: the farewell cannot be delivered."""
+        broker = self.world.broker()
+        edge = self.world.edge(broker).connected()
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            begin = time.monotonic()
+            self.assertEqual(edge.stop(), 0)
+            self.assertLess(time.monotonic() - begin, 5.5)
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+
+    def test_term_in_the_middle_of_a_large_file(self):
+        broker = self.world.broker()
+        job = self.job(share=1)
+        with open(job.data, "wb") as file:
+            line = b"x" * 999 + b"\n"
+            for _ in range(200):
+                file.write(line * 1000)
+        edge = self.world.edge(broker, start=False, dataset_check_on_arrival="true")
+        hand = self.hand(broker, edge, job)
+        edge.start()
+        hand.wait(lambda: hand.births >= 1, "it is there")
+        until(lambda: edge.metrics()["ilmare_edge_jobs"] == 1, "it reads")
+        begin = time.monotonic()
+        self.assertEqual(edge.stop(), 0)
+        self.assertLess(time.monotonic() - begin, 5)
+        edge.start()
+        report = hand.report(job, "train", "ready", 1, patience=60)
+        self.assertEqual(report["range"]["to"], 200000)
+
+    def test_farewell(self):
+        broker = self.world.broker()
+        topics = self.world.topics(broker, "ilmare/v1/presence/#")
+        edge = self.world.edge(broker, mqtt_will_delay="1s").connected()
+        birth = topics.wait(lambda m: m.document and m.document["online"], "the birth").document
+        edge.stop()
+        farewell = topics.wait(lambda m: m.document and not m.document["online"], "the farewell").document
+        self.assertEqual(farewell["session"], birth["session"])
+        mark = topics.mark()
+        edge.start().connected()
+        again = topics.wait(lambda m: m.document and m.document["online"], "the birth", mark).document
+        self.assertNotEqual(again["session"], birth["session"])
+        edge.kill()
+        topics.wait(lambda m: m.document and not m.document["online"] and m.document["session"] == again["session"], "the will", mark)
+
+
+if __name__ == "__main__":
+    main()
