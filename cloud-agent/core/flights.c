@@ -354,6 +354,7 @@ static void delete_answered(controller *c, flight *f, pod *p, int code, const ch
 					retry_after_ms > c->cfg.retry_max_ms ? retry_after_ms :
 														   c->cfg.retry_max_ms);
 	if (j == NULL) {
+		c->orphans_due = true; /* it is asked again if it does not go */
 		if (!done)
 			c->count.cluster_failures++;
 		return;

@@ -832,6 +832,24 @@ static void test_orphans(void **state)
 	harness_free(h);
 }
 
+/* The cluster says no, or the pod does not go: asked again, without any event. */
+static void test_orphan_again(void **state)
+{
+	(void)state;
+	harness *h = world();
+	h->refuse_delete = ERROR_IO;
+	harness_remove(h, OBJECT_JOB, "j");
+	harness_run(h);
+	assert_int_equal(cJSON_GetArraySize(h->objects[OBJECT_POD]), 1);
+	h->hang_deletes = true;
+	assert_true(harness_wake(h, 2 * 60 * 1000));
+	assert_int_equal(h->deletes, 1);
+	h->hang_deletes = false;
+	assert_true(harness_wake(h, 10 * 60 * 1000));
+	assert_int_equal(cJSON_GetArraySize(h->objects[OBJECT_POD]), 0);
+	harness_free(h);
+}
+
 /* A job that is being deleted gets nothing any more. */
 static void test_deleting(void **state)
 {
@@ -1029,6 +1047,7 @@ int main(void)
 		cmocka_unit_test(test_local_path_elsewhere),
 		cmocka_unit_test(test_retention),
 		cmocka_unit_test(test_orphans),
+		cmocka_unit_test(test_orphan_again),
 		cmocka_unit_test(test_deleting),
 		cmocka_unit_test(test_inference_ends),
 		cmocka_unit_test(test_inference_not_running),
