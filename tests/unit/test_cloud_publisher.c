@@ -578,6 +578,29 @@ static void test_higher_epoch(void **state)
 	harness_free(h);
 }
 
+/* Broker and Lease are lost: a node that remembers a higher epoch says so in its birth. A number that no clock can reach is not believed. */
+static void test_higher_epoch_in_a_birth(void **state)
+{
+	(void)state;
+	harness *h = world();
+	presence p = {.ts = "2026-11-30T00:00:00Z", .node = "edge-1", .online = true, .version = "1", .session = "s2", .epoch = INT64_C(1) << 41};
+	char *birth = presence_encode(&p);
+	harness_foreign(h, "ilmare/v1/presence/edge-1", birth);
+	harness_run(h);
+	assert_int_equal(h->raises, 0);
+	free(birth);
+	p.epoch = h->epoch + 1000;
+	birth = presence_encode(&p);
+	h->raise_to = h->epoch + 1001;
+	harness_foreign(h, "ilmare/v1/presence/edge-1", birth);
+	harness_run(h);
+	assert_int_equal(h->raises, 1);
+	h->epoch = h->raise_to;
+	check_stamps(h);
+	free(birth);
+	harness_free(h);
+}
+
 /* The Lease cannot be read: nothing is published until that is settled, and it is asked again. */
 static void test_higher_epoch_unsettled(void **state)
 {
@@ -677,6 +700,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_while_down),
 		cmocka_unit_test(test_deposed),
 		cmocka_unit_test(test_higher_epoch),
+		cmocka_unit_test(test_higher_epoch_in_a_birth),
 		cmocka_unit_test(test_higher_epoch_unsettled),
 		cmocka_unit_test(test_late_will),
 		cmocka_unit_test(test_dataset_status),
