@@ -278,6 +278,20 @@ static bool answer(const loading *l)
 	}
 }
 
+/* A rule between settings begins its text with the key that it complains about; then where that came from is said, too. */
+static void rule_problem(loading *l, const error *err)
+{
+	for (size_t i = 0; i < l->spec->n; i++) {
+		size_t len = strlen(l->spec->rows[i].key);
+		const char *source = l->sources[i];
+		if (strncmp(err->text, l->spec->rows[i].key, len) != 0 || err->text[len] != ':' || source == NULL || strcmp(source, "default") == 0)
+			continue;
+		config__problem(&l->problems, err->code, "%s: %s", source, err->text);
+		return;
+	}
+	config__problem(&l->problems, err->code, "%s", err->text);
+}
+
 static void load(loading *l, const char *default_file)
 {
 	apply_defaults(l);
@@ -287,9 +301,8 @@ static void load(loading *l, const char *default_file)
 	apply_flags(l);
 	error err = {0};
 	if (l->problems.n == 0 && l->spec->check != NULL) {
-		int code = l->spec->check(l->target, &err);
-		if (code != 0)
-			config__problem(&l->problems, code, "%s", err.text);
+		if (l->spec->check(l->target, &err) != 0)
+			rule_problem(l, &err);
 	}
 }
 

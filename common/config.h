@@ -46,7 +46,7 @@ typedef struct config_spec {
 	const config_row *rows;
 	size_t n;
 	void (*init)(void *target);                   /* optional: before anything; strings that it sets are freed later */
-	int (*check)(const void *target, error *err); /* optional: rules between fields */
+	int (*check)(const void *target, error *err); /* optional: rules between fields; see config_load */
 } config_spec;
 
 enum config_result {
@@ -56,6 +56,7 @@ enum config_result {
 
 /* Read everything into `target` (zeroed by the caller). `--config FILE`, else ILMARE_CONFIG, names the file; without them `default_file`
  * (may be NULL) is read if it exists.
+ * A text of `check` that begins with a row's key and a colon gets the place that the value came from put before it.
  * On error prints to stderr and returns CONFIG_EXIT with *status = 2. --check-config reads all, prints the effective values (secrets as
  * "***") with where each came from, and exits 0 or 2, naming every error, not only the first. */
 enum config_result config_load(const config_spec *spec, const char *default_file, int argc, char **argv, void *target, int *status);

@@ -399,6 +399,18 @@ static void wrong_flags_and_variables_are_named(void **state)
 	buf_fini(&out);
 }
 
+static void rules_name_the_place_of_the_setting(void **state)
+{
+	(void)state;
+	buf out = {0};
+	put_file("node: x\noffset: 13\n");
+	assert_int_equal(loaded(2, (load){.default_file = file}, &out), 2);
+	assert_has(&out, "e.yaml:2: offset: 13 is unlucky");
+	assert_int_equal(loaded(2, (load){.args = {"--offset=13"}, .default_file = file}, &out), 2);
+	assert_has(&out, "--offset: offset: 13 is unlucky");
+	buf_fini(&out);
+}
+
 static void every_error_is_said(void **state)
 {
 	(void)state;
@@ -510,6 +522,7 @@ int main(void)
 		WITH_FILE(the_file_is_named),
 		cmocka_unit_test(flags_of_every_type),
 		cmocka_unit_test(wrong_flags_and_variables_are_named),
+		WITH_FILE(rules_name_the_place_of_the_setting),
 		WITH_FILE(every_error_is_said),
 		WITH_FILE(check_shows_values_and_sources_but_no_secret),
 		cmocka_unit_test(questions_are_answered),
