@@ -420,6 +420,7 @@ struct doc { /* one retained topic of ours */
 	bool has_print;
 	digest print, wanted; /* of what was published last and of what should be, without stamp and time */
 	stamp last;           /* of what was published last; {0,0}: nothing, or it was cleared */
+	stamp echoed;         /* the newest of ours that came back on this link */
 	stamp cleared;        /* nothing of ours that is newer can still come back */
 	int echoes;           /* clears of ours that the broker has not shown yet */
 };

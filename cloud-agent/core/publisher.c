@@ -8,7 +8,7 @@
  *
  * The core subscribes to its own topics (rule 18). What comes back is ours if it has our epoch and is not newer than what was published there;
  * anything else is overwritten, or cleared if nothing belongs there, once all that is known has been looked at. A topic that was cleared is
- * remembered until the next connect, so that the echoes of what it held are not taken for somebody else's.
+ * remembered until the echo of that has come, so that the echoes of what it held are not taken for somebody else's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +176,7 @@ void docs_new_link(controller *c)
 	for (size_t i = c->docs.n; i-- > 0;) {
 		doc *d = c->docs.entries[i].value;
 		d->echoes = 0;
+		d->echoed = (stamp){0};
 	}
 	docs_forget(c);
 }
@@ -284,13 +285,17 @@ static stamp peek(const void *payload, size_t len)
 	return (stamp){.epoch = number_after(head, "\"stamp\":{\"epoch\":"), .gen = number_after(head, ",\"gen\":")};
 }
 
-static bool is_ours(const controller *c, const doc *d, stamp s)
+/* What comes back of ours never goes back: an older one after a newer one means that the broker holds it, by whatever way it came there. */
+static bool is_ours(const controller *c, doc *d, stamp s)
 {
 	if (s.epoch != c->epoch)
 		return false;
-	if (d->last.gen > 0)
-		return stamp_compare(s, d->last) <= 0;
-	return stamp_compare(s, d->cleared) <= 0;
+	if (d->last.gen == 0)
+		return d->echoes > 0 && stamp_compare(s, d->cleared) <= 0;
+	if (stamp_compare(s, d->last) > 0 || stamp_compare(s, d->echoed) < 0)
+		return false;
+	d->echoed = s;
+	return true;
 }
 
 static void emptied(controller *c, doc *d)

@@ -366,8 +366,10 @@ static void test_foreign(void **state)
 	/* our own from before, back from somewhere */
 	before = stamp_at(h, DESIRED);
 	said(h, 1, STAGE_TRAIN, REPORT_READY);
-	harness_deliver(h, DESIRED, ours, false);
+	before = stamp_at(h, DESIRED);
+	harness_foreign(h, DESIRED, ours);
 	harness_run(h);
+	assert_true(stamp_compare(stamp_at(h, DESIRED), before) > 0);
 	check_stamps(h);
 	/* where nothing belongs */
 	harness_birth(h, "edge-7", "s");
@@ -393,14 +395,20 @@ static void test_late_echo(void **state)
 	(void)state;
 	harness *h = world();
 	char *held = mem_strdup(harness_retained(h, DESIRED));
+	h->mute = true;
 	harness_remove(h, OBJECT_JOB, "j");
 	harness_run(h);
+	h->mute = false;
 	int cleared = h->cleared;
 	harness_deliver(h, DESIRED, held, false);
 	harness_run(h);
 	assert_int_equal(h->cleared, cleared);
+	harness_deliver(h, DESIRED, "", false); /* the echo of the clear; what comes after it is there again */
+	harness_deliver(h, DESIRED, held, false);
+	harness_run(h);
+	assert_int_equal(h->cleared, ++cleared);
 	controller_link(h->c, true, h->now);
-	harness_deliver(h, DESIRED, held, true); /* but after a connect it is really there */
+	harness_deliver(h, DESIRED, held, true);
 	harness_run(h);
 	assert_int_equal(h->cleared, cleared + 1);
 	free(held);
@@ -583,7 +591,8 @@ static void test_higher_epoch_in_a_birth(void **state)
 {
 	(void)state;
 	harness *h = world();
-	presence p = {.ts = "2026-11-30T00:00:00Z", .node = "edge-1", .online = true, .version = "1", .session = "s2", .epoch = INT64_C(1) << 41};
+	presence p = {
+		.ts = "2026-11-30T00:00:00Z", .node = "edge-1", .online = true, .version = "1", .session = "s2", .epoch = INT64_C(1) << 41};
 	char *birth = presence_encode(&p);
 	harness_foreign(h, "ilmare/v1/presence/edge-1", birth);
 	harness_run(h);
