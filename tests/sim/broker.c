@@ -151,6 +151,17 @@ void broker_release(world *w, hold *h)
 	h->n = 0;
 }
 
+void broker_release_first(world *w, hold *h)
+{
+	if (h->n == 0)
+		return;
+	travel_on(w, w->now, h->held[0], h->src[0], h->dest[0]);
+	h->n--;
+	memmove(&h->held[0], &h->held[1], h->n * sizeof(h->held[0]));
+	memmove(&h->src[0], &h->src[1], h->n * sizeof(h->src[0]));
+	memmove(&h->dest[0], &h->dest[1], h->n * sizeof(h->dest[0]));
+}
+
 void broker_lose(world *w, hold *h)
 {
 	(void)w;
@@ -310,6 +321,14 @@ void client_publish(world *w, client *c, const char *name, const char *payload, 
 		if (chance(w, w->k.repeat))
 			travel_on(w, t + travel_time(w), msg_hold(m), c, NULL);
 	}
+	msg_drop(m);
+}
+
+void broker_put(world *w, const char *name, const char *payload)
+{
+	msg *m = msg_new(name, payload, true);
+
+	route(w, m);
 	msg_drop(m);
 }
 

@@ -42,7 +42,7 @@ static world *new_world(uint64_t seed, bool verbose, bool ring)
 	return w;
 }
 
-static void settle(world *w)
+void world_settle(world *w)
 {
 	int64_t end = w->now + HOURS(24);
 
@@ -70,7 +70,7 @@ int sim_random(uint64_t seed, int64_t rounds, bool verbose)
 		bounds_check(w);
 	}
 	faults_end(w);
-	settle(w);
+	world_settle(w);
 	if (verbose) {
 		for (size_t i = 0; i < w->n_tracks; i++)
 			printf("%s: round %lld, %lld trained, %lld failed, %s\n", w->tracks[i]->uid, (long long)w->tracks[i]->pos.round,

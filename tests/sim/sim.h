@@ -341,10 +341,12 @@ bool client_up(const client *c);
 void client_publish(world *w, client *c, const char *topic, const char *payload, bool retained);
 void broker_restart(world *w, int kept); /* 2: all; 1: an older state; 0: nothing */
 void broker_save(world *w);
+void broker_put(world *w, const char *name, const char *payload); /* retained, by somebody */
 const msg *broker_retained(const world *w, const char *topic); /* NULL: none */
 void msg_drop(msg *m);
 hold *broker_hold(world *w, client *from, client *to, const char *part, const char *text);
 void broker_release(world *w, hold *h);
+void broker_release_first(world *w, hold *h); /* one message; the others stay */
 void broker_lose(world *w, hold *h);
 
 /* ---- disk.c ---- */
@@ -460,6 +462,7 @@ void dataset_create(world *w, int file);
 
 int sim_random(uint64_t seed, int64_t rounds, bool verbose); /* a whole run; 0: all guarantees held */
 void sim_long(int64_t rounds);
+void world_settle(world *w); /* runs until it has settled and one retry period more, then checks all */
 
 /* ---- faults.c ---- */
 
