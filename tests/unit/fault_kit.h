@@ -65,4 +65,14 @@ static inline bool fault_kill_at(int n, void (*f)(void *), void *arg)
 		return fault_here(undoes) ? (type)-1 : __real_##name arguments;                                                                    \
 	}
 
+/* fsync is counted, but costs nothing: a killed process loses nothing that it has written, only a machine would, and these tests make many
+ * hundreds of files. */
+#define FAULT_FSYNC                                                                                                                        \
+	int __wrap_fsync(int fd);                                                                                                              \
+	int __wrap_fsync(int fd)                                                                                                               \
+	{                                                                                                                                      \
+		(void)fd;                                                                                                                          \
+		return fault_here(false) ? -1 : 0;                                                                                                 \
+	}
+
 #endif

@@ -11,7 +11,7 @@ FAULT_CALL(int, mkdir, false, (const char *path, mode_t mode), (path, mode))
 FAULT_CALL(int, mkdirat, false, (int fd, const char *path, mode_t mode), (fd, path, mode))
 FAULT_CALL(int, mkostemp, false, (char *path, int flags), (path, flags))
 FAULT_CALL(ssize_t, write, false, (int fd, const void *data, size_t len), (fd, data, len))
-FAULT_CALL(int, fsync, false, (int fd), (fd))
+FAULT_FSYNC
 FAULT_CALL(int, rename, false, (const char *from, const char *to), (from, to))
 FAULT_CALL(int, renameat2, false, (int a, const char *from, int b, const char *to, unsigned flags), (a, from, b, to, flags))
 FAULT_CALL(int, unlink, true, (const char *path), (path))

@@ -6,7 +6,7 @@
 
 FAULT_CALL(int, mkdir, false, (const char *path, mode_t mode), (path, mode))
 FAULT_CALL(ssize_t, write, false, (int fd, const void *data, size_t len), (fd, data, len))
-FAULT_CALL(int, fsync, false, (int fd), (fd))
+FAULT_FSYNC
 FAULT_CALL(int, rename, false, (const char *from, const char *to), (from, to))
 
 #define UID "8c5d7b5e-1c1f-4b8e-9a53-0f5a2f4f0a11"

@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 
 #include "edge-agent/storage/model.h"
+#include "tests/unit/fault_kit.h"
+
+FAULT_FSYNC
 
 typedef struct fixture {
 	char *folder;
