@@ -17,7 +17,7 @@ void trace_1a(world *w)
 	pod_end(w, p, true);
 	world_run(w, MINUTES(30));
 	EXPECT(w, script_is(w, 1, STAGE_TRAIN, PHASE_RUNNING));
-	EXPECT(w, script_state_says(w, "WaitingForNode"));
+	EXPECT(w, script_state_says(w, "WaitingForResult"));
 	EXPECT(w, late->n > 0);
 	broker_release(w, late);
 	script_until(w, 1, STAGE_EVAL, PHASE_WAITING);

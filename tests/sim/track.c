@@ -169,6 +169,7 @@ void track_deploy(world *w, device *d, const char *uid, const char *url, uint64_
 
 		if (!t->alive || t->job->deploy_node != d || strcmp(t->job->deploy_url, url) != 0)
 			continue;
+		t->reimaged = false;
 		if (strcmp(t->uid, uid) != 0 && !t->has_deployed)
 			t->first_content = content; /* by the job that had this name before, when it was still known there */
 		check_deployed(w, t);
@@ -183,8 +184,6 @@ static void read_deployed(track *t, const cJSON *member)
 
 	if (deployed == NULL)
 		return;
-	if (!t->has_deployed || t->deployed_round != int_of(deployed, "round"))
-		t->reimaged = false;
 	t->has_deployed = true;
 	t->deployed_round = int_of(deployed, "round");
 	t->has_sha256 = cJSON_IsString(hex) && digest_parse(hex->valuestring, &t->sha256) == 0;
