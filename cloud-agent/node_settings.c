@@ -1,3 +1,8 @@
+/* Settings of single nodes (`nodes:` in the configuration): see node_settings.h for the contract.
+ *
+ * They arrive as JSON text and stay a cJSON tree; there are few of them, and they are looked up when a pod is built. All is checked once, at
+ * the start, with the path of what is wrong.
+ */
 #include "cloud-agent/node_settings.h"
 
 #include <stdlib.h>

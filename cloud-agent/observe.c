@@ -1,3 +1,7 @@
+/* What the cloud agent counts, as metrics: one table from the core's counters to Prometheus' names.
+ *
+ * The core counts in plain numbers and knows nothing of metrics; they are copied when somebody asks, on the loop thread.
+ */
 #include "cloud-agent/observe.h"
 
 #include <stddef.h>

@@ -1,3 +1,8 @@
+/* The clocks and the random numbers of this machine: see clock.h for the contract.
+ *
+ * Everything else is given the time; this file and its callers in the shells are the only ones that ask for it. A failing clock or random
+ * source leaves nothing to go on with, so it ends the process.
+ */
 #include "common/clock.h"
 
 #include <stdio.h>

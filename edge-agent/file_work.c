@@ -1,3 +1,8 @@
+/* The file work that the edge core asks for, done in the pool: see file_work.h for the contract.
+ *
+ * A piece of work owns copies of all that it needs and touches nothing of the loop's; its result is handed back as a value. Long pieces look
+ * at a stop flag between slices, so that a stop of the agent does not wait for a large file.
+ */
 #include "edge-agent/file_work.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/* /healthz, /readyz and /metrics, the same for both agents: see observe.h for the contract.
+ *
+ * Healthy means that the loop answers at all; ready is decided by the program, which says why it is not.
+ */
 #include "common/http/observe.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* What the MQTT client counts, as metrics: one table from its counters to Prometheus' names, copied when somebody asks. */
 #include "common/mqtt/metrics.h"
 
 #include <stddef.h>

@@ -1,3 +1,8 @@
+/* From the settings of an agent to those of the MQTT client: see options.h for the contract.
+ *
+ * Lists are split, files with secrets are read, and what belongs together is checked here, so that --check-config finds all that a start
+ * would find. What is read is kept in `hold` until the client has its own copy; a password is wiped from the buffer it was read into.
+ */
 #include "common/mqtt/options.h"
 
 #include <stdlib.h>

@@ -1,3 +1,8 @@
+/* The endpoint that workers post to: see worker_api.h for the contract.
+ *
+ * This file knows paths and methods; what a post means is decided by the core, and the answer is given when the core has made it durable.
+ * Limits on bodies, headers, time and connections are those of common/http.
+ */
 #include "edge-agent/worker-api/worker_api.h"
 
 #include <stdlib.h>
