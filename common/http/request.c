@@ -151,8 +151,8 @@ static enum MHD_Result take_body(request *r, const char *data, size_t *size)
 	return r->received <= TOO_LARGE_READ * max ? MHD_YES : MHD_NO;
 }
 
-enum MHD_Result request__handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version, const char *data,
-                                size_t *size, void **context)
+enum MHD_Result request__handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
+	const char *data, size_t *size, void **context)
 {
 	http_server *s = cls;
 	request *r = *context;

@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/http/server_internal.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/http/server_internal.h"
 
 /* A request's time is up: what the client gets to read if it reads at all. */
 static const char timeout_response[] = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -174,8 +174,7 @@ static int listen_on(const char *host, int port, error *err)
 	failed = errno;
 	close(fd);
 	if (failed == EADDRINUSE)
-		return error_set(err, ERROR_EXISTS, "cannot listen on %s port %d: it is in use", host,
-		                 port);
+		return error_set(err, ERROR_EXISTS, "cannot listen on %s port %d: it is in use", host, port);
 	return error_errno(err, failed, "cannot listen on %s port %d", host, port);
 }
 
@@ -196,9 +195,9 @@ static int server_listen(http_server *s, int fd, error *err)
 	unsigned limit = (unsigned)s->config.connections + 16;
 
 	s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, request__handle, s,
-	                          MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
-	                          MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, request__completed, s,
-	                          MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(16 * 1024), MHD_OPTION_END);
+		MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+		MHD_OPTION_NOTIFY_COMPLETED, request__completed, s, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)(16 * 1024), MHD_OPTION_END);
 	info = s->mhd ? MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
 	if (!info) {
 		if (s->mhd)
