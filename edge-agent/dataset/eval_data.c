@@ -132,7 +132,7 @@ static int add_earlier(assembly *a, int64_t round, error *err)
 	if (code == 0 && a->format == FORMAT_CSV && p->manifest.format == FORMAT_CSV)
 		code = read_header(p->fd, &header, &why);
 	bool fits = code == 0 && p->manifest.format == a->format && header.len == a->header.len &&
-		(header.len == 0 || memcmp(header.data, a->header.data, header.len) == 0);
+		memcmp(buf_text(&header), buf_text(&a->header), header.len) == 0;
 	if (code != 0)
 		skip(a->result, "round %lld: %s", (long long)round, error_name(code));
 	else if (!fits)

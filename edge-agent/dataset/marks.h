@@ -26,8 +26,8 @@ void marks_want(marks *m, int64_t size, const digest *d);
 void marks_add(marks *m, const mark *known);
 /* The largest mark that holds and is not after `size`; NULL if there is none. */
 const mark *marks_before(const marks *m, int64_t size);
-/* The smallest wanted size after `position`; INT64_MAX if there is none. */
-int64_t marks_next(const marks *m, int64_t position);
+/* The smallest wanted size after `at`; INT64_MAX if there is none. */
+int64_t marks_next(const marks *m, int64_t at);
 /* The walk stands at a wanted size: decide those marks. */
 void marks_decide(marks *m, const walk *w);
 void marks_reset(marks *m);

@@ -225,7 +225,7 @@ int scanner_look(scanner *s, int64_t bytes_max)
 
 void scanner_view(const scanner *s, scan_view *out)
 {
-	*out = (scan_view){.looked = s->looked, .generation = s->generation, .changed_ms = s->changed_ms};
+	*out = (scan_view){.looked = s->looked, .more = !s->looked, .generation = s->generation, .changed_ms = s->changed_ms};
 	if (s->problem.code != 0) {
 		out->code = s->problem.code;
 		out->error = s->problem.text;

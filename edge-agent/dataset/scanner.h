@@ -38,7 +38,7 @@ typedef struct dataset_point {
 } dataset_point;
 
 typedef struct scan_view {
-	bool looked;        /* false before the first look: nothing below means anything */
+	bool looked;        /* false before the first look: nothing below means anything, but `more` is true */
 	bool more;          /* the file holds bytes that were not read yet; look again before deciding anything */
 	int64_t generation; /* from 1; the same number means the same content up to `end`, longer perhaps */
 	dataset_point end;  /* after the last sample; zeros while there is an error */
