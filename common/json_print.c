@@ -8,6 +8,8 @@
 #include "common/buf.h"
 #include "common/json.h"
 
+enum { FIRST_SIZE = 500 }; /* most documents and conditions need about as much */
+
 static void print_number(buf *out, double d)
 {
 	if (!isfinite(d)) {
@@ -27,23 +29,33 @@ static void print_number(buf *out, double d)
 	buf_puts(out, text);
 }
 
+/* The one that cannot stand as it is. */
+static void print_escaped(buf *out, char c)
+{
+	if (c == '"' || c == '\\') {
+		buf_putc(out, '\\');
+		buf_putc(out, c);
+	} else if (c == '\n') {
+		buf_puts(out, "\\n");
+	} else if (c == '\t') {
+		buf_puts(out, "\\t");
+	} else {
+		buf_printf(out, "\\u%04x", (unsigned char)c);
+	}
+}
+
 static void print_string(buf *out, const char *s)
 {
 	buf_putc(out, '"');
-	for (; *s != '\0'; s++) {
-		unsigned char c = (unsigned char)*s;
-		if (c == '"' || c == '\\') {
-			buf_putc(out, '\\');
-			buf_putc(out, *s);
-		} else if (c == '\n') {
-			buf_puts(out, "\\n");
-		} else if (c == '\t') {
-			buf_puts(out, "\\t");
-		} else if (c < 0x20) {
-			buf_printf(out, "\\u%04x", c);
-		} else {
-			buf_putc(out, *s);
-		}
+	for (;;) {
+		size_t plain = 0;
+		while ((unsigned char)s[plain] >= 0x20 && s[plain] != '"' && s[plain] != '\\')
+			plain++;
+		buf_add(out, s, plain);
+		s += plain;
+		if (*s == '\0')
+			break;
+		print_escaped(out, *s++);
 	}
 	buf_putc(out, '"');
 }
@@ -82,6 +94,7 @@ static bool print_value(buf *out, const cJSON *value, int left)
 char *json_print(const cJSON *value)
 {
 	buf out = {0};
+	buf_reserve(&out, FIRST_SIZE);
 	if (value == NULL || !print_value(&out, value, JSON_MAX_DEPTH)) {
 		buf_fini(&out);
 		return NULL;
