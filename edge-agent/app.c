@@ -38,7 +38,7 @@ struct app {
 	bool pumping, again, stopping;
 	char *presence_topic;
 	int connects;
-	bool rival; /* another agent of this name was born; to be acted on after the batch */
+	bool rival;        /* another agent of this name was born; to be acted on after the batch */
 	char problem[480]; /* of the last commit; "" if it went well */
 };
 
@@ -60,9 +60,9 @@ static void commit(app *a, const edge_action *action)
 static void publish(app *a, const edge_action *action)
 {
 	struct mqtt_message m = {.topic = action->publish.topic,
-	                         .payload = action->publish.payload,
-	                         .len = strlen(action->publish.payload),
-	                         .retained = action->publish.retained};
+		.payload = action->publish.payload,
+		.len = strlen(action->publish.payload),
+		.retained = action->publish.retained};
 	error err = {0};
 	int64_t token = mqtt_client_publish(a->mqtt, &m, &err);
 
@@ -198,7 +198,7 @@ static void on_refused(void *ctx, enum mqtt_refusal what, const char *filter, in
 {
 	(void)ctx;
 	log_error("link", what == MQTT_REFUSED_CONNECT ? "the broker refuses the connection" : "the broker refuses a subscription",
-	          L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
+		L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
 }
 
 static void on_dropped(void *ctx, uint64_t n)
@@ -313,8 +313,7 @@ static int start_api(app *a, error *err)
 {
 	const edge_options *o = a->options;
 	worker_api_config config = {.observe_host = o->observe_host, .observe_port = (int)o->observe_port};
-	worker_api_events events = {
-		.observe = {.ctx = a, .ready = on_ready, .metrics = on_metrics}, .post = on_post, .gone = on_post_gone};
+	worker_api_events events = {.observe = {.ctx = a, .ready = on_ready, .metrics = on_metrics}, .post = on_post, .gone = on_post_gone};
 	int code;
 
 	http_config_init(&config.http);
@@ -328,20 +327,20 @@ static int start_api(app *a, error *err)
 	code = worker_api_start(a->loop, &config, &events, &a->api, err);
 	if (code == 0)
 		log_info("worker-api", "listening", L_STR("host", o->worker_host), L_INT("port", worker_api_port(a->api)),
-		         L_INT("observe_port", worker_api_observe_port(a->api)));
+			L_INT("observe_port", worker_api_observe_port(a->api)));
 	return code;
 }
 
 static int start_link(app *a, error *err)
 {
 	struct mqtt_callbacks callbacks = {.ctx = a,
-	                                   .on_up = on_up,
-	                                   .on_down = on_down,
-	                                   .on_message = on_message,
-	                                   .on_batch = on_batch,
-	                                   .on_published = on_published,
-	                                   .on_refused = on_refused,
-	                                   .on_dropped = on_dropped};
+		.on_up = on_up,
+		.on_down = on_down,
+		.on_message = on_message,
+		.on_batch = on_batch,
+		.on_published = on_published,
+		.on_refused = on_refused,
+		.on_dropped = on_dropped};
 	struct mqtt_config config;
 	mqtt_options_hold hold;
 	char *will_topic, *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
@@ -385,10 +384,10 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 	code = start_core(a, err);
 	if (code == 0) {
 		files_config config = {.root_dir = options->root_dir,
-		                       .line_max = options->line_max,
-		                       .look_ms = options->look_ms,
-		                       .deployed_kept = (int)options->deployed_kept,
-		                       .store = a->store};
+			.line_max = options->line_max,
+			.look_ms = options->look_ms,
+			.deployed_kept = (int)options->deployed_kept,
+			.store = a->store};
 
 		a->files = files_new(loop, &config, &events);
 		code = start_api(a, err);

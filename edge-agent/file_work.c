@@ -68,11 +68,13 @@ static int measure(file_work *w)
 {
 	const cursor *begin = &w->action.sample.cursor;
 	dataset_point end;
-	int code = scanner_range_end(w->scanner, w->action.sample.offset, w->action.sample.line, w->action.sample.bytes_max, w->stop, &end, &w->err);
+	int code =
+		scanner_range_end(w->scanner, w->action.sample.offset, w->action.sample.line, w->action.sample.bytes_max, w->stop, &end, &w->err);
 
 	if (code == 0) {
 		w->result.measure.generation = generation_of(w->scanner);
-		w->result.measure.end = (cursor){.sample = begin->sample + end.samples - w->action.sample.line, .size = end.size, .digest = end.digest};
+		w->result.measure.end =
+			(cursor){.sample = begin->sample + end.samples - w->action.sample.line, .size = end.size, .digest = end.digest};
 	}
 	return code;
 }
@@ -104,15 +106,15 @@ static int look(file_work *w)
 static int write_round(file_work *w)
 {
 	round_request r = {.output_dir = w->action.round.output_dir,
-	                   .uid = w->action.round.uid,
-	                   .round = w->action.round.round,
-	                   .train_prob = w->action.round.train_prob,
-	                   .from = w->action.round.alloc.range.from,
-	                   .offset = w->action.round.offset,
-	                   .line = w->action.round.line,
-	                   .end = w->action.round.alloc.range.end,
-	                   .may_move_aside = w->action.round.may_move_aside,
-	                   .stop = w->stop};
+		.uid = w->action.round.uid,
+		.round = w->action.round.round,
+		.train_prob = w->action.round.train_prob,
+		.from = w->action.round.alloc.range.from,
+		.offset = w->action.round.offset,
+		.line = w->action.round.line,
+		.end = w->action.round.alloc.range.end,
+		.may_move_aside = w->action.round.may_move_aside,
+		.stop = w->stop};
 	enum round_outcome outcome;
 	manifest m;
 	int code = round_write(w->scanner, &r, &outcome, &m, &w->err);
@@ -131,13 +133,13 @@ static int write_eval(file_work *w)
 
 	if (n == 0)
 		return error_set(&w->err, ERROR_NOT_FOUND, "the samples of round %lld are not in %s/data/train", (long long)w->action.round.round,
-		                 w->action.round.output_dir);
+			w->action.round.output_dir);
 	code = eval_data_write(w->action.round.output_dir, rounds, n, w->stop, &result, &w->err);
 	if (code == 0) {
 		w->result.eval.samples = result.samples;
 		if (result.skipped[0])
 			log_warn("dataset", "earlier rounds are left out of the eval data", L_STR("folder", w->action.round.output_dir),
-			         L_INT("round", w->action.round.round), L_STR("skipped", result.skipped));
+				L_INT("round", w->action.round.round), L_STR("skipped", result.skipped));
 	}
 	return code;
 }
@@ -146,7 +148,7 @@ static int write_eval(file_work *w)
 static char *hot_update_path(file_work *w, const char *file)
 {
 	return arena_printf(w->mem, "%s/var/lib/sedna/model-hot-update/%s/incrementallearningjob/%s/%s", w->root_dir, w->action.deploy.ns,
-	                    w->action.deploy.job, file);
+		w->action.deploy.job, file);
 }
 
 static const char *base_name(const char *path)
@@ -171,7 +173,8 @@ static void hot_update_last(file_work *w, deploy_step *step)
 {
 	const char *from = w->action.deploy.copies[0].from.url;
 	cJSON *config = cJSON_CreateObject(), *inner = cJSON_AddObjectToObject(config, "model_config");
-	char *path = mem_printf("/model-hot-update/%s", base_name(from)), *version = mem_printf("round-%lld", (long long)w->action.deploy.round);
+	char *path = mem_printf("/model-hot-update/%s", base_name(from)),
+		 *version = mem_printf("round-%lld", (long long)w->action.deploy.round);
 	char *text;
 
 	json_put_string(inner, "model_path", path);
@@ -189,10 +192,10 @@ static int deploy(file_work *w)
 	size_t n = w->action.deploy.n;
 	deploy_step *steps = arena_alloc(w->mem, (n + 2) * sizeof *steps);
 	deploy_plan plan = {.output_dir = w->action.deploy.output_dir,
-	                    .round = w->action.deploy.round,
-	                    .steps = steps,
-	                    .keep = (size_t)w->deployed_kept,
-	                    .stop = w->stop};
+		.round = w->action.deploy.round,
+		.steps = steps,
+		.keep = (size_t)w->deployed_kept,
+		.stop = w->stop};
 	model_info info;
 	int code;
 

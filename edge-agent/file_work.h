@@ -12,9 +12,9 @@
 
 typedef struct file_work {
 	arena *mem;
-	bool look;            /* look at the dataset; no action */
-	edge_action action;   /* else: copied, urls as paths of this machine */
-	scanner *scanner;     /* of the dataset; NULL where none is needed */
+	bool look;          /* look at the dataset; no action */
+	edge_action action; /* else: copied, urls as paths of this machine */
+	scanner *scanner;   /* of the dataset; NULL where none is needed */
 	const atomic_bool *stop;
 	int deployed_kept;
 	const char *root_dir; /* "", or what is put before paths of this machine */

@@ -113,7 +113,7 @@ static void save(dataset *d)
 	scanner_save(d->scanner, &text);
 	if (store_scan_save(d->files->config.store, d->url, d->format, buf_text(&text), &err) != 0)
 		log_warn("dataset", "cannot store how far the file was read; it is read again after a restart", L_STR("url", d->url),
-		         L_STR("error", err.text));
+			L_STR("error", err.text));
 	buf_fini(&text);
 }
 
@@ -142,13 +142,13 @@ static void tell(dataset *d)
 	if (problem)
 		file_work_hide_root(d->files->config.root_dir, problem);
 	view = (dataset_view){.looked = true,
-	                      .generation = v.generation,
-	                      .samples = v.end.samples,
-	                      .size = v.end.size,
-	                      .waiting_bytes = v.waiting_bytes,
-	                      .skipped = v.skipped,
-	                      .changed_ms = v.changed_ms,
-	                      .error = problem};
+		.generation = v.generation,
+		.samples = v.end.samples,
+		.size = v.end.size,
+		.waiting_bytes = v.waiting_bytes,
+		.skipped = v.skipped,
+		.changed_ms = v.changed_ms,
+		.error = problem};
 	d->files->events.view(d->files->events.ctx, d->url, d->format, &view);
 	free(problem);
 }
@@ -281,7 +281,7 @@ static void dataset_restore(dataset *d)
 	}
 	if (state && scanner_restore(d->scanner, state, strlen(state), &err) != 0)
 		log_warn("dataset", "what was stored about the file cannot be used; it is read from its beginning", L_STR("url", d->url),
-		         L_STR("error", err.text));
+			L_STR("error", err.text));
 	free(state);
 	scanner_view(d->scanner, &v);
 	d->saved_size = v.end.size;
@@ -399,8 +399,8 @@ void files_perform(files *f, const edge_action *action)
 
 	if (needed && !d) {
 		/* The core lists a file before it asks about it, but the list is synced after this turn. */
-		d = action->kind == EDGE_WRITE ? dataset_new(f, action->round.url, action->round.format)
-									   : dataset_new(f, action->sample.url, action->sample.format);
+		d = action->kind == EDGE_WRITE ? dataset_new(f, action->round.url, action->round.format) :
+										 dataset_new(f, action->sample.url, action->sample.format);
 	}
 	j = job_new(f, d);
 	j->id = action->id;

@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <uv.h>
 
-#include "edge-agent/app.h"
-#include "edge-agent/options.h"
 #include "common/daemon.h"
 #include "common/log.h"
 #include "common/version.h"
+#include "edge-agent/app.h"
+#include "edge-agent/options.h"
 
 static void stop(void *ctx)
 {

@@ -19,20 +19,20 @@
 typedef struct http_server http_server;
 
 typedef struct http_config {
-	const char *host;    /* numeric address */
-	int port;            /* 0: any free one */
-	int listen_fd;       /* a listening socket that somebody else holds, used in place of host and port; -1: none */
-	int64_t body_max;    /* bytes */
-	int connections;     /* at a time */
-	int64_t request_ms;  /* to send a request */
-	int64_t answer_ms;   /* until it is answered with 503 */
+	const char *host;   /* numeric address */
+	int port;           /* 0: any free one */
+	int listen_fd;      /* a listening socket that somebody else holds, used in place of host and port; -1: none */
+	int64_t body_max;   /* bytes */
+	int connections;    /* at a time */
+	int64_t request_ms; /* to send a request */
+	int64_t answer_ms;  /* until it is answered with 503 */
 } http_config;
 
 /* Loopback, any port, no body, 16 connections, 10 s, 30 s. */
 void http_config_init(http_config *c);
 
 typedef struct http_request {
-	uint64_t id; /* for http_answer */
+	uint64_t id;               /* for http_answer */
 	const char *method, *path; /* path: percent-decoded, without a query */
 	const char *body;          /* NUL-terminated */
 	size_t len;

@@ -24,8 +24,8 @@ struct request {
 	const char *method; /* MHD's, for as long as the request lives */
 	buf body;
 	size_t received; /* bytes of the body, kept or not */
-	bool suspended; /* handed over, not answered */
-	int status;     /* of the answer; 0: not known yet */
+	bool suspended;  /* handed over, not answered */
+	int status;      /* of the answer; 0: not known yet */
 	char *type, *answer;
 	size_t answer_len;
 };
@@ -56,8 +56,8 @@ struct http_server {
 
 void server__run(http_server *s);
 
-enum MHD_Result request__handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version, const char *data,
-                                size_t *size, void **context);
+enum MHD_Result request__handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
+	const char *data, size_t *size, void **context);
 void request__completed(void *cls, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code);
 /* A suspended request goes on, with this answer (copied). */
 void request__answer(request *r, int status, const char *type, const char *body, size_t len);

@@ -96,7 +96,7 @@ int mqtt_options_check(const mqtt_options *o, error *err)
 	if (o->password_file && !o->username)
 		return error_set(err, ERROR_INVALID, "mqtt.passwordFile is set, but not mqtt.username");
 	if (!o->topic_root || !o->topic_root[0] || strpbrk(o->topic_root, "+#") || o->topic_root[0] == '/' || o->topic_root[0] == '$' ||
-	    o->topic_root[strlen(o->topic_root) - 1] == '/')
+		o->topic_root[strlen(o->topic_root) - 1] == '/')
 		return error_set(err, ERROR_INVALID, "mqtt.topicRoot: \"%.100s\" cannot begin a topic", o->topic_root ? o->topic_root : "");
 	return check_applied(o, err);
 }

@@ -60,8 +60,10 @@ static inline void client_send(http_client *c, const char *data, size_t len)
 	while (len > 0 && uv_hrtime() / 1000000 < end) {
 		ssize_t n = send(c->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-		if (n < 0 && errno != EAGAIN)
+		if (n < 0 && errno != EAGAIN) {
+			client_turn(c);
 			return; /* the server has had enough; what it said is still to be read */
+		}
 		if (n > 0) {
 			data += n;
 			len -= (size_t)n;
