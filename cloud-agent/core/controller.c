@@ -152,7 +152,7 @@ void controller_object(controller *c, enum object_kind kind, const char *ns, con
 	char *key = object_key(ns != NULL ? ns : "", name);
 	c->now = now;
 	if (kind == OBJECT_POD && object == NULL)
-		pod_vanished(c, ns, name);
+		pod_vanished(c, ns != NULL ? ns : "", name);
 	if (kind != OBJECT_JOB) {
 		objects_put(c, kind, key, ns, name, object);
 		cJSON_Delete(object);

@@ -75,9 +75,9 @@ void controller_resign(controller *c, moment now);
 void controller_fence(controller *c, int64_t mono_ms);
 /* The link to the broker is up (each connect), or down. */
 void controller_link(controller *c, bool up, moment now);
-/* A message of the subscriptions of topic_cloud_filters. `retained` is as the broker says; nothing rests on it, as brokers and options differ.
+/* A message (`text`: its topic) of the subscriptions of topic_cloud_filters. `retained` is as the broker says; nothing rests on it, as brokers and options differ.
  * Malformed ones: counted, error text for the log. */
-int controller_message(controller *c, const char *topic, const void *payload, size_t len, bool retained, moment now, error *err);
+int controller_message(controller *c, const char *text, const void *payload, size_t len, bool retained, moment now, error *err);
 
 /* ---- what to do ---- */
 
@@ -131,9 +131,9 @@ void controller_done(controller *c, uint64_t id, int code, const char *text, cJS
 /* Monotonic milliseconds, or MOMENT_NEVER. */
 int64_t controller_wake(const controller *c);
 
-/* The cloud agent's presence: will, and a last one before a clean stop; to be freed. */
-void controller_will(const controller *c, char **topic, char **payload);
-void controller_farewell(const controller *c, char **topic, char **payload);
+/* The cloud agent's presence: will, and a last one before a clean stop; topics (`text`) and payloads to be freed. */
+void controller_will(const controller *c, char **text, char **payload);
+void controller_farewell(const controller *c, char **text, char **payload);
 
 /* ---- to be seen ---- */
 

@@ -353,7 +353,7 @@ struct flight {
 };
 
 flight *flight_patch(controller *c, job *j, const change *ch);
-flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *pod);
+flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *body);
 flight *flight_delete(controller *c, job *j, pod *p);
 flight *flight_patch_dataset(controller *c, dataset *d, cJSON *status);
 void flight_cancel(controller *c, flight *f); /* not sent yet */

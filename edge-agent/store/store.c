@@ -20,7 +20,7 @@
 enum { APPLICATION_ID = 0x696c6d65, KEEP_ASIDE = 3 };
 
 static const char *const statement_sql[STATEMENT_COUNT] = {
-#define X(id, sql) [STATEMENT_##id] = sql,
+#define X(id, sql) [STATEMENT_##id] = (sql),
 	STORE_STATEMENTS(X)
 #undef X
 };

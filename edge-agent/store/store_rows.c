@@ -222,6 +222,16 @@ static void take_list(const char *text, char ***uids, size_t *n)
 	cJSON_Delete(list);
 }
 
+/* "EPOCH GEN" */
+static bool take_stamp(const char *text, stamp *out)
+{
+	char *between, *end;
+
+	out->epoch = strtoll(text, &between, 10);
+	out->gen = strtoll(between, &end, 10);
+	return between != text && *between == ' ' && end != between && *end == '\0';
+}
+
 static bool take_meta(store_meta *m, const char *key, const char *value)
 {
 	if (strcmp(key, "node") == 0)
@@ -233,7 +243,7 @@ static bool take_meta(store_meta *m, const char *key, const char *value)
 	else if (strcmp(key, "confirmed") == 0)
 		m->confirmed = strcmp(value, "1") == 0;
 	else if (strcmp(key, "inventory") == 0)
-		return sscanf(value, "%" SCNd64 " %" SCNd64, &m->inventory.epoch, &m->inventory.gen) == 2;
+		return take_stamp(value, &m->inventory);
 	else if (strcmp(key, "jobs") == 0)
 		take_list(value, &m->jobs, &m->n_jobs);
 	else if (strcmp(key, "datasets") == 0)
