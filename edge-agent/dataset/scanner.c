@@ -225,14 +225,14 @@ int scanner_look(scanner *s, int64_t bytes_max)
 
 void scanner_view(const scanner *s, scan_view *out)
 {
-	*out = (scan_view){.looked = s->looked, .more = !s->looked, .generation = s->generation, .changed_ms = s->changed_ms};
+	*out = (scan_view){.looked = s->looked, .generation = s->generation, .changed_ms = s->changed_ms};
 	if (s->problem.code != 0) {
 		out->code = s->problem.code;
 		out->error = s->problem.text;
 		return;
 	}
 	const mark *end = scanner__end(s);
-	out->more = s->more;
+	out->more = s->more || !s->looked;
 	out->end = (dataset_point){.size = end->size, .samples = end->samples, .digest = end->digest};
 	out->file_size = s->file_size;
 	out->waiting_bytes = s->walk != NULL ? splitter_waiting(&s->walk->splitter) : 0;
