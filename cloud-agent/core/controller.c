@@ -345,7 +345,7 @@ static void slow_timer(controller *c)
 	if (c->now.mono_ms < c->slow_at)
 		return;
 	c->slow_at = c->now.mono_ms + jitter(c, c->cfg.slow_ms, 0.2);
-	docs_forget(c);
+	docs_forget(c, false);
 	docs_queue_all(c);
 }
 

@@ -183,6 +183,9 @@ typedef struct job_view {
 	position pos;
 	const char *since, *reason, *message;
 	int64_t since_unix;
+	bool has_ended; /* the last condition that ended a stage */
+	position ended;
+	const char *ended_reason;
 	member m;
 	stage_input train_input, eval_input; /* of the present round */
 	const char *round_dir;               /* output folder that the present round's samples were written to; NULL: not written yet */
@@ -423,6 +426,7 @@ struct doc { /* one retained topic of ours */
 	stamp echoed;         /* the newest of ours that came back on this link */
 	stamp cleared;        /* nothing of ours that is newer can still come back */
 	int echoes;           /* clears of ours that the broker has not shown yet */
+	bool again;           /* the clear went out a second time */
 };
 
 doc *doc_get(controller *c, enum topic_kind kind, const char *ns, const char *name, const char *node_name);
@@ -434,7 +438,7 @@ void docs_queue_all(controller *c);
 void docs_queue_node(controller *c, node *n);
 void docs_judge_foreign(controller *c);
 void docs_new_link(controller *c); /* what was cleared is forgotten: a topic that comes up again is not ours */
-void docs_forget(controller *c);   /* what was cleared, and is known to be */
+void docs_forget(controller *c, bool all); /* what was cleared: twice, and seen to be; or all of it */
 void docs_fini(controller *c);
 bool publisher_next(controller *c, cloud_action *out);
 void publisher_seen(controller *c, const topic *t, const void *payload, size_t len);

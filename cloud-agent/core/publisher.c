@@ -111,6 +111,7 @@ void doc_set(controller *c, doc *d, const char *uid, char *canonical)
 void doc_clear(controller *c, doc *d)
 {
 	d->want = WANT_CLEAR;
+	d->again = false;
 	doc_requeue(c, d);
 	if (d->node != NULL && d->kind != TOPIC_INVENTORY)
 		fleet_inventory(c, d->node, true);
@@ -125,12 +126,14 @@ void docs_queue_node(controller *c, node *n)
 	}
 }
 
-/* A clear of which no echo came may have been lost. */
+/* Each clear goes out once more later on, as it may have been lost, or a late message may have come after it; one without an echo until there
+ * is one. */
 static void clear_again(controller *c, doc *d)
 {
-	if (d->want != WANT_NOTHING || d->echoes == 0)
+	if (d->want != WANT_NOTHING || d->cleared.gen == 0 || (d->again && d->echoes == 0))
 		return;
 	d->echoes = 0;
+	d->again = true;
 	d->want = WANT_CLEAR;
 	doc_requeue(c, d);
 }
@@ -162,11 +165,11 @@ static void forget(controller *c, doc *d)
 	doc_free(d);
 }
 
-void docs_forget(controller *c)
+void docs_forget(controller *c, bool all)
 {
 	for (size_t i = c->docs.n; i-- > 0;) {
 		doc *d = c->docs.entries[i].value;
-		if (d->want == WANT_NOTHING && !d->queued && !d->foreign && d->echoes == 0)
+		if (d->want == WANT_NOTHING && !d->queued && !d->foreign && (all || (d->again && d->echoes == 0)))
 			forget(c, d);
 	}
 }
@@ -178,7 +181,7 @@ void docs_new_link(controller *c)
 		d->echoes = 0;
 		d->echoed = (stamp){0};
 	}
-	docs_forget(c);
+	docs_forget(c, true);
 }
 
 void docs_fini(controller *c)

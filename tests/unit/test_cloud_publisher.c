@@ -437,6 +437,25 @@ static void test_late_echo_of_clear(void **state)
 	harness_free(h);
 }
 
+/* A late message that nobody saw come: what was cleared is cleared once more with the slow timer. */
+static void test_clear_twice(void **state)
+{
+	(void)state;
+	harness *h = world();
+	char *held = mem_strdup(harness_retained(h, DESIRED));
+	harness_remove(h, OBJECT_JOB, "j");
+	harness_run(h);
+	json_put_string(h->retained, DESIRED, held);
+	assert_true(harness_wake(h, INT64_C(72) * 60 * 1000));
+	assert_null(harness_retained(h, DESIRED));
+	int cleared = h->cleared;
+	for (int i = 0; i < 3; i++)
+		assert_true(harness_wake(h, INT64_C(72) * 60 * 1000));
+	assert_int_equal(h->cleared, cleared);
+	free(held);
+	harness_free(h);
+}
+
 /* No echo of a clear: it goes out once more with the slow timer, until one comes. */
 static void test_clear_lost(void **state)
 {
@@ -703,6 +722,7 @@ int main(void)
 		cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_late_echo),
 		cmocka_unit_test(test_late_echo_of_clear),
+		cmocka_unit_test(test_clear_twice),
 		cmocka_unit_test(test_clear_lost),
 		cmocka_unit_test(test_blocked_job_kept),
 		cmocka_unit_test(test_all_again),
