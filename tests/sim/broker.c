@@ -32,6 +32,7 @@ struct client {
 typedef struct travel {
 	msg *m;
 	client *from, *to;
+	bool sure; /* never lost: retained messages that answer a subscription do not come again */
 } travel;
 
 static bool matches(const char *filter, const char *name)
@@ -132,12 +133,17 @@ hold *broker_hold(world *w, client *from, client *to, const char *part, const ch
 static void arrive(world *w, void *obj, void *data);
 static void deliver(world *w, void *obj, void *data);
 
-static void travel_on(world *w, int64_t t, msg *m, client *from, client *to)
+static void travel_surely(world *w, int64_t t, msg *m, client *from, client *to, bool sure)
 {
 	travel *v = mem_alloc(sizeof(*v));
 
-	*v = (travel){.m = m, .from = from, .to = to};
+	*v = (travel){.m = m, .from = from, .to = to, .sure = sure};
 	at(w, t, to != NULL ? deliver : arrive, w, v);
+}
+
+static void travel_on(world *w, int64_t t, msg *m, client *from, client *to)
+{
+	travel_surely(w, t, m, from, to, false);
 }
 
 void broker_release(world *w, hold *h)
@@ -176,7 +182,7 @@ void broker_lose(world *w, hold *h)
 
 /* ---- from the broker ---- */
 
-static void send_down(world *w, client *c, msg *m)
+static void send_down(world *w, client *c, msg *m, bool sure)
 {
 	int64_t t, *last = &c->down_last[topic_slot(m->topic)];
 
@@ -186,7 +192,7 @@ static void send_down(world *w, client *c, msg *m)
 	if (t < *last)
 		t = *last;
 	*last = t;
-	travel_on(w, t, msg_hold(m), NULL, c);
+	travel_surely(w, t, msg_hold(m), NULL, c, sure);
 	if (chance(w, w->k.repeat))
 		travel_on(w, t + travel_time(w), msg_hold(m), NULL, c);
 }
@@ -214,7 +220,7 @@ static void deliver(world *w, void *obj, void *data)
 	(void)obj;
 	if (!c->connected) {
 		enqueue(c, v->m);
-	} else if (chance(w, w->k.drop)) {
+	} else if (!v->sure && chance(w, w->k.drop)) {
 		say(w, "lost on the way to %s: %s", c->id, v->m->topic);
 		msg_drop(v->m);
 	} else {
@@ -263,7 +269,7 @@ static void route(world *w, msg *m)
 		if (!c->session || !subscribed(c, m->topic))
 			continue;
 		if (c->connected)
-			send_down(w, c, m);
+			send_down(w, c, m, false);
 		else
 			enqueue(c, msg_hold(m));
 	}
@@ -383,13 +389,13 @@ static void try_connect(world *w, void *obj, void *data)
 	say(w, "connected: %s", c->id);
 	c->events->up(w, c->obj);
 	for (size_t i = 0; i < c->n_queue; i++) {
-		send_down(w, c, c->queue[i]);
+		send_down(w, c, c->queue[i], false);
 		msg_drop(c->queue[i]);
 	}
 	c->n_queue = 0;
 	for (size_t i = 0; i < w->broker.n_retained; i++) {
 		if (subscribed(c, w->broker.retained[i]->topic))
-			send_down(w, c, w->broker.retained[i]);
+			send_down(w, c, w->broker.retained[i], true);
 	}
 }
 
