@@ -201,11 +201,16 @@ static void on_refused(void *ctx, enum mqtt_refusal what, const char *filter, in
 		L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
 }
 
+/* Documents were lost on the way in: as after a connect, the cloud agent answers a birth with all of this node's. */
 static void on_dropped(void *ctx, uint64_t n)
 {
-	(void)ctx;
-	/* The documents come again with the cloud agent's slow timer, or at the next birth. */
-	log_error("link", "messages came faster than they were taken and some were lost; the next documents repair it", L_INT("messages", n));
+	app *a = ctx;
+
+	(void)n;
+	if (mqtt_client_state(a->mqtt) != MQTT_UP)
+		return;
+	edge_agent_link(a->agent, true, clock_now());
+	pump(a);
 }
 
 static void on_post(void *ctx, uint64_t id, worker_post *post)
