@@ -13,6 +13,19 @@ static void read_waiting(reading *r, const cJSON *root, job_state *s)
 	s->waiting_trigger = read__text(r, o, "state.waiting", "trigger", OPTIONAL, TEXT_MAX_MESSAGE);
 }
 
+static void read_ended(reading *r, const cJSON *root, job_state *s)
+{
+	const cJSON *o = read__object(r, root, "state", "ended", OPTIONAL);
+
+	if (o == NULL)
+		return;
+	s->has_ended = true;
+	s->ended = read__position(r, o, "state.ended", 1);
+	s->ended_reason = read__text(r, o, "state.ended", "reason", NEEDED, TEXT_MAX_REASON);
+	if (!phase_ended(s->ended.phase))
+		read__fail(r, "state.ended", "phase", "'%s' is no end", phase_name(s->ended.phase));
+}
+
 static void read_metrics(reading *r, const cJSON *root, job_state *s)
 {
 	const cJSON *o = read__object(r, root, "state", "metrics", OPTIONAL);
@@ -48,6 +61,7 @@ int job_state_decode(const char *data, size_t len, job_state **out, error *err)
 	s->since = read__text(&r, root, "state", "since", NEEDED, TEXT_MAX_TIME);
 	s->reason = read__text(&r, root, "state", "reason", NEEDED, TEXT_MAX_REASON);
 	s->message = read__prose(&r, root, "state", "message", NEEDED, TEXT_MAX_MESSAGE);
+	read_ended(&r, root, s);
 	read_waiting(&r, root, s);
 	read_metrics(&r, root, s);
 	read_deployed(&r, root, s);
@@ -65,6 +79,15 @@ static void write_waiting(cJSON *root, const job_state *s)
 		json_put_int(o, "samples", s->waiting_samples);
 	write__prose(o, "trigger", s->waiting_trigger, TEXT_MAX_MESSAGE);
 	json_put(root, "waiting", o);
+}
+
+static void write_ended(cJSON *root, const job_state *s)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	write__position(o, s->ended);
+	write__prose(o, "reason", s->ended_reason == NULL ? "" : s->ended_reason, TEXT_MAX_REASON);
+	json_put(root, "ended", o);
 }
 
 static void write_metrics(cJSON *root, const job_state *s)
@@ -97,6 +120,8 @@ char *job_state_encode(const job_state *s)
 	json_put_string(root, "since", s->since);
 	write__prose(root, "reason", s->reason == NULL ? "" : s->reason, TEXT_MAX_REASON);
 	write__prose(root, "message", s->message == NULL ? "" : s->message, TEXT_MAX_MESSAGE);
+	if (s->has_ended)
+		write_ended(root, s);
 	if (s->has_waiting)
 		write_waiting(root, s);
 	if (s->metrics_new != NULL || s->metrics_old != NULL)

@@ -166,6 +166,9 @@ char *document_state(controller *c, job *j, const stamp *s)
 	st.since = v->started ? v->since : v->created;
 	st.reason = j->state_reason[0] != '\0' ? j->state_reason : v->reason;
 	st.message = j->state_reason[0] != '\0' ? j->state_message : v->message;
+	st.has_ended = v->has_ended;
+	st.ended = v->ended;
+	st.ended_reason = v->ended_reason;
 	add_waiting(c, j, waiting, sizeof waiting, &st);
 	if (v->evaluated.n > 0)
 		st.metrics_new = v->evaluated.models[0].metrics;

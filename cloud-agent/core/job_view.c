@@ -237,6 +237,15 @@ static void read_history(job_view *v)
 			read_results(v, data, v->notes[i].round, &v->evaluated);
 		}
 	}
+	for (i = v->n_conditions; i-- > 0 && !v->has_ended;) {
+		const condition_note *note = &v->notes[i];
+		if (note->phase < 0 || !phase_ended((enum phase)note->phase))
+			continue;
+		read_noted(v, list[i], &v->notes[i]);
+		v->has_ended = note->round >= 1;
+		v->ended = (position){.round = note->round, .stage = (enum stage)note->stage, .phase = (enum phase)note->phase};
+		v->ended_reason = object_text(list[i], NULL, "reason");
+	}
 	/* Of the inputs the newest counts, if it is of the present round. */
 	for (i = v->n_conditions; i-- > 0;) {
 		condition_note *note = &v->notes[i];

@@ -134,8 +134,8 @@ class Demo:
     # ---- what happens ----
 
     def wait(self, done, what):
-        """Take events until done(topic, document) says so."""
-        while True:
+        """Take events until done() says so."""
+        while not done():
             left = LIMIT - (time.monotonic() - self.story.start)
             if left <= 0:
                 raise Failed(f"{what} did not happen within {LIMIT} s of the start; the job is at "
@@ -149,8 +149,6 @@ class Demo:
             except queue.Empty:
                 continue
             self.tell_event(name, document)
-            if done(name, document):
-                return document
 
     def tell_event(self, name, document):
         if document is None:
@@ -159,28 +157,34 @@ class Demo:
             self.story.tell(f"{document['node']}: {'online' if document['online'] else 'offline'}")
         elif name.endswith("/job/digits/state"):
             before, self.job = self.job, document
-            where = [document[key] for key in ("round", "stage", "phase")]
-            if where != [before.get(key) for key in ("round", "stage", "phase")]:
-                self.tell_position(document)
+            if document.get("ended") and document["ended"] != before.get("ended"):
+                self.tell_end(document)
+            if self.where(document) != self.where(before) and self.where(document) != self.where(document.get("ended") or {}):
+                reason = f"  ({document['reason']})" if document["reason"] else ""
+                self.story.tell(f"round {document['round']}  {document['stage']:6} {document['phase']}{reason}")
         elif name.endswith("/train/ready") and "range" in document:
             taken = document["range"]
             self.story.tell(f"  edge: samples {taken['from']}..{taken['to'] - 1} are in data/train/{document['position']['round']}")
 
-    def tell_position(self, state):
-        text = f"round {state['round']}  {state['stage']:6} {state['phase']}"
-        if state["phase"] == "Completed" and state["stage"] == "Eval":
-            text += "".join(f"  {which} {value:.3f}" for which, value in self.accuracies(state))
-        if state["phase"] == "Failed":
+    @staticmethod
+    def where(position):
+        return [position.get(key) for key in ("round", "stage", "phase")]
+
+    def tell_end(self, state):
+        """One message may say that a stage has ended and that the next one has begun."""
+        ended = state["ended"]
+        text = f"round {ended['round']}  {ended['stage']:6} {ended['phase']}"
+        if ended["phase"] == "Failed":
             self.failed += 1
-        if state["stage"] == "Deploy" and state["phase"] == "Completed":
-            if state.get("reason") == "NotBetter":
-                self.refused += 1
-                text += "  REFUSED: not better than what is deployed"
-            else:
-                self.deployed += 1
-                text += f"  DEPLOYED: {state['deployed']['sha256'][:12]}"
-        elif state.get("reason"):
-            text += f"  ({state['reason']})"
+            text += f": {ended['reason']}"
+        elif ended["stage"] == "Eval":
+            text += "".join(f"   {which} {value:.3f}" for which, value in self.accuracies(state))
+        elif ended["stage"] == "Deploy" and ended["reason"] == "NotBetter":
+            self.refused += 1
+            text += "   REFUSED: not better than the model that serves"
+        elif ended["stage"] == "Deploy":
+            self.deployed += 1
+            text += f"   DEPLOYED: {state['deployed']['sha256'][:12]}"
         self.story.tell(text)
 
     @staticmethod
@@ -190,11 +194,11 @@ class Demo:
             if "accuracy" in value:
                 yield which, value["accuracy"]
 
-    def at(self, number, stage, phase):
-        def done(name, document):
-            return (name.endswith("/job/digits/state") and document is not None and document["round"] == number
-                    and document["stage"] == stage and document["phase"] == phase)
-        return done
+    def at(self, *wanted):
+        return lambda: self.where(self.job) == list(wanted)
+
+    def over(self, number):
+        return lambda: self.where(self.job.get("ended") or {}) == [number, "Deploy", "Completed"]
 
     # ---- the rounds ----
 
@@ -233,10 +237,9 @@ class Demo:
             self.wait(self.at(number, "Train", "Running"), f"training of round {number}")
             (self.kill_edge if number == KILL_EDGE_IN else self.stop_broker)()
         before = self.failed
-        if not self.at(number, "Deploy", "Completed")("/job/digits/state", self.job or None):
-            self.wait(lambda *event: self.failed > before or self.at(number, "Deploy", "Completed")(*event), f"the end of round {number}")
+        self.wait(lambda: self.failed > before or self.over(number)(), f"the end of round {number}")
         if self.failed > before:
-            raise Failed(f"round {number} failed in {self.job['stage']}: {self.job.get('reason')} {self.job.get('message', '')}")
+            raise Failed(f"round {number} failed in {self.job['ended']['stage']}: {self.job['ended']['reason']} {self.job['message']}")
 
     # ---- the end ----
 
