@@ -15,7 +15,7 @@
 #include "edge-agent/dataset/watch.h"
 #include "edge-agent/file_work.h"
 
-enum { WATCH_INTERVAL_MS = 20, SAVE_BYTES = 4 * 1024 * 1024 };
+enum { WATCH_INTERVAL_MS = 10, SAVE_BYTES = 4 * 1024 * 1024 };
 
 typedef struct job job;
 typedef struct dataset dataset;

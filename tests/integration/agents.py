@@ -173,7 +173,7 @@ class Broker(Process):
         self.dir.mkdir()
         lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {self.dir}/",
                  "log_dest stderr", "log_type all" if os.environ.get("ILMARE_TEST_VERBOSE") else "log_type notice",
-                 "log_type error", "log_type warning", "max_inflight_messages 0", "max_queued_messages 0", "sys_interval 1"]
+                 "log_type error", "log_type warning", "max_inflight_messages 0", "max_queued_messages 0", "set_tcp_nodelay true"]
         if persist == "always":
             lines += ["autosave_on_changes true", "autosave_interval 1"]
         if os.geteuid() == 0:
