@@ -44,9 +44,9 @@ static void pump(app *a);
 static void publish(app *a, const cloud_action *action)
 {
 	struct mqtt_message m = {.topic = action->publish.topic,
-	                         .payload = action->publish.payload,
-	                         .len = strlen(action->publish.payload),
-	                         .retained = action->publish.retained};
+		.payload = action->publish.payload,
+		.len = strlen(action->publish.payload),
+		.retained = action->publish.retained};
 	error err = {0};
 	int64_t token = mqtt_client_publish(a->mqtt, &m, &err);
 
@@ -62,7 +62,7 @@ static void perform(app *a, const cloud_action *action)
 	switch (action->kind) {
 	case CLOUD_PATCH_STATUS:
 		ops->patch_status(a->cluster, action->id, action->patch.kind, action->patch.ns, action->patch.name, action->patch.uid,
-		                  action->patch.resource_version, action->patch.status);
+			action->patch.resource_version, action->patch.status);
 		break;
 	case CLOUD_CREATE_POD:
 		ops->create_pod(a->cluster, action->id, action->create.ns, action->create.name, action->create.pod);
@@ -75,7 +75,7 @@ static void perform(app *a, const cloud_action *action)
 		break;
 	case CLOUD_EVENT:
 		ops->event(a->cluster, action->event.ns, action->event.job, action->event.uid, action->event.warning, action->event.reason,
-		           action->event.message);
+			action->event.message);
 		break;
 	case CLOUD_RAISE_EPOCH:
 		ops->raise_epoch(a->cluster, action->id, action->epoch.above);
@@ -210,14 +210,14 @@ static void on_published(void *ctx, int64_t token, int code, int reason, const c
 	(void)token;
 	if (code != 0)
 		log_error("link", "the broker refused a document; it is published again with the slow timer", L_INT("reason", reason),
-		          L_STR("error", text));
+			L_STR("error", text));
 }
 
 static void on_refused(void *ctx, enum mqtt_refusal what, const char *filter, int reason, const char *text)
 {
 	(void)ctx;
 	log_error("link", what == MQTT_REFUSED_CONNECT ? "the broker refuses the connection" : "the broker refuses a subscription",
-	          L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
+		L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
 }
 
 static void on_dropped(void *ctx, uint64_t n)
@@ -282,14 +282,13 @@ static int start_core(app *a, error *err)
 
 static int start_cluster(app *a, error *err)
 {
-	cluster_events events = {
-		.ctx = a, .object = on_object, .synced = on_synced, .lead = on_lead, .resign = on_resign, .fence = on_fence};
+	cluster_events events = {.ctx = a, .object = on_object, .synced = on_synced, .lead = on_lead, .resign = on_resign, .fence = on_fence};
 
 	cluster_local_config config = {.manifests = a->options->manifests_dir,
-	                               .state = a->options->state_dir,
-	                               .supervisor = a->options->supervisor,
-	                               .worker_log_max = a->options->worker_log_max,
-	                               .stop_workers = a->options->stop_workers};
+		.state = a->options->state_dir,
+		.supervisor = a->options->supervisor,
+		.worker_log_max = a->options->worker_log_max,
+		.stop_workers = a->options->stop_workers};
 	int code;
 
 	a->cluster = cluster_local_new(a->loop, &config, &events, on_done, a, err);
@@ -303,13 +302,13 @@ static int start_cluster(app *a, error *err)
 static int start_link(app *a, error *err)
 {
 	struct mqtt_callbacks callbacks = {.ctx = a,
-	                                   .on_up = on_up,
-	                                   .on_down = on_down,
-	                                   .on_message = on_message,
-	                                   .on_batch = on_batch,
-	                                   .on_published = on_published,
-	                                   .on_refused = on_refused,
-	                                   .on_dropped = on_dropped};
+		.on_up = on_up,
+		.on_down = on_down,
+		.on_message = on_message,
+		.on_batch = on_batch,
+		.on_published = on_published,
+		.on_refused = on_refused,
+		.on_dropped = on_dropped};
 	struct mqtt_subscription subscriptions[MQTT_SUBSCRIPTIONS_MAX];
 	struct mqtt_config config;
 	mqtt_options_hold hold;

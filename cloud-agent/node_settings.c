@@ -26,8 +26,7 @@ static int check_node(const cJSON *node, error *err)
 		return error_set(err, ERROR_INVALID, "nodes: \"%.100s\" is not a node's name", node->string);
 	if (!cJSON_IsObject(node))
 		return error_set(err, ERROR_INVALID, "nodes.%.100s: a map is needed, for example {lcServer: http://localhost:9100}", node->string);
-	cJSON_ArrayForEach(member, node)
-	{
+	cJSON_ArrayForEach(member, node) {
 		if (strcmp(member->string, "lcServer") != 0)
 			return error_set(err, ERROR_INVALID, "nodes.%.100s.%.100s: unknown; there is lcServer", node->string, member->string);
 		if (!cJSON_IsString(member) || strncmp(member->valuestring, "http", 4) != 0)
@@ -43,7 +42,9 @@ int node_settings_new(const char *text, node_settings **out, error *err)
 	int code = text ? json_parse(text, strlen(text), TEXT_MAX, &n->nodes, err) : 0;
 
 	if (code == 0 && n->nodes)
-		cJSON_ArrayForEach(node, n->nodes) if (code == 0) code = check_node(node, err);
+		cJSON_ArrayForEach(node, n->nodes)
+			if (code == 0)
+				code = check_node(node, err);
 	if (code != 0) {
 		node_settings_free(n);
 		return code;

@@ -127,11 +127,11 @@ typedef struct desired {
 	double train_prob;
 	bool first_sample_end; /* annotation ilmare/first-sample: end */
 
-	model base;             /* what training starts from */
+	model base; /* what training starts from */
 	bool has_base;
-	model *eval_models;     /* to compare: the newly trained one, then the old one */
+	model *eval_models; /* to compare: the newly trained one, then the old one */
 	size_t n_eval_models;
-	deploy_copy *copies;    /* to make at Deploy/Ready, in this order */
+	deploy_copy *copies; /* to make at Deploy/Ready, in this order */
 	size_t n_copies;
 
 	trigger train, deploy;
@@ -158,7 +158,7 @@ typedef struct inventory {
 	arena *mem;
 	const char *ts, *node;
 	stamp stamp;
-	const char *session; /* of the birth that it answers; NULL if none was seen */
+	const char *session;           /* of the birth that it answers; NULL if none was seen */
 	const char **jobs, **datasets; /* uids */
 	size_t n_jobs, n_datasets;
 } inventory;
@@ -257,14 +257,14 @@ typedef struct job_state {
 	stamp stamp;
 	job_ref job;
 	position position;
-	const char *since; /* RFC 3339: when this position began */
+	const char *since;            /* RFC 3339: when this position began */
 	const char *reason, *message; /* "" if none */
 	bool has_ended;               /* the stage before, or this one once it has ended: one patch may end a stage and begin the next */
 	position ended;
 	const char *ended_reason; /* "" if none */
 	bool has_waiting;
-	int64_t waiting_samples; /* known from the dataset's status; -1: unknown */
-	const char *waiting_trigger; /* "num_of_samples > 500" */
+	int64_t waiting_samples;                /* known from the dataset's status; -1: unknown */
+	const char *waiting_trigger;            /* "num_of_samples > 500" */
 	const cJSON *metrics_new, *metrics_old; /* of the last Eval; NULL: none */
 	bool has_deployed;
 	int64_t deployed_round;

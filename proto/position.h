@@ -9,9 +9,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STAGE_MAP(X) X(TRAIN, "Train", "train") X(EVAL, "Eval", "eval") X(DEPLOY, "Deploy", "deploy")
+#define STAGE_MAP(X)                                                                                                                       \
+	X(TRAIN, "Train", "train")                                                                                                             \
+	X(EVAL, "Eval", "eval")                                                                                                                \
+	X(DEPLOY, "Deploy", "deploy")
 #define PHASE_MAP(X)                                                                                                                       \
-	X(WAITING, "Waiting", 0) X(READY, "Ready", 1) X(STARTING, "Starting", 2) X(RUNNING, "Running", 3) X(COMPLETED, "Completed", 4)        \
+	X(WAITING, "Waiting", 0)                                                                                                               \
+	X(READY, "Ready", 1)                                                                                                                   \
+	X(STARTING, "Starting", 2)                                                                                                             \
+	X(RUNNING, "Running", 3)                                                                                                               \
+	X(COMPLETED, "Completed", 4)                                                                                                           \
 	X(FAILED, "Failed", 4)
 
 enum stage {

@@ -41,17 +41,17 @@ typedef struct cloud_config {
 	/* Node's own LC_SERVER, or NULL. */
 	const char *(*lc_server_of)(void *ctx, const char *node);
 	void *lc_server_ctx;
-	bool nodes_listed;           /* OBJECT_NODE objects are fed: a node without one has left the cluster */
-	int64_t slow_ms;             /* 1 h, ± 20 % */
+	bool nodes_listed;                      /* OBJECT_NODE objects are fed: a node without one has left the cluster */
+	int64_t slow_ms;                        /* 1 h, ± 20 % */
 	int64_t backoff_min_ms, backoff_max_ms; /* after failed rounds: 10 s … 360 s */
 	int64_t retry_min_ms, retry_max_ms;     /* cluster writes that failed: 1 s … 2 min */
-	int64_t start_timeout_ms;    /* 10 min */
-	int64_t reported_running_ms; /* 5 min: a worker that has reported and does not end is deleted */
-	int64_t node_silence_ms;     /* 0: never */
-	int64_t status_interval_ms;  /* at most one Dataset status patch in this time: 10 s */
-	int max_restarts;            /* 3 */
-	int conditions_max;          /* 14 */
-	size_t metrics_max;          /* 1,024 bytes in one condition */
+	int64_t start_timeout_ms;               /* 10 min */
+	int64_t reported_running_ms;            /* 5 min: a worker that has reported and does not end is deleted */
+	int64_t node_silence_ms;                /* 0: never */
+	int64_t status_interval_ms;             /* at most one Dataset status patch in this time: 10 s */
+	int max_restarts;                       /* 3 */
+	int conditions_max;                     /* 14 */
+	size_t metrics_max;                     /* 1,024 bytes in one condition */
 } cloud_config;
 void cloud_config_init(cloud_config *c);
 
@@ -87,7 +87,7 @@ enum cloud_action_kind {
 	CLOUD_DELETE_POD,   /* with uid as precondition; NOT_FOUND counts as done */
 	CLOUD_PUBLISH,      /* QoS 1, no result; empty payload with `retained` clears */
 	CLOUD_EVENT,        /* Kubernetes Event or a log line; no result */
-	CLOUD_RAISE_EPOCH,  /* a higher epoch than ours was seen: read the Lease; if it is ours store one above `above`, call controller_lead, then
+	CLOUD_RAISE_EPOCH, /* a higher epoch than ours was seen: read the Lease; if it is ours store one above `above`, call controller_lead, then
 	                       done 0; if another holds it: controller_resign, then done CONFLICT */
 };
 
@@ -138,7 +138,7 @@ void controller_farewell(const controller *c, char **text, char **payload);
 /* ---- to be seen ---- */
 
 typedef struct cloud_counters {
-	int64_t jobs, nodes, nodes_online;                                /* gauges */
+	int64_t jobs, nodes, nodes_online;                                    /* gauges */
 	int64_t reports, reports_accepted, reports_ignored, messages_refused; /* since start */
 	int64_t patches, conflicts, pods_created, pods_deleted, published, cleared, cluster_failures;
 	int64_t rounds_completed, rounds_failed, deployments;

@@ -437,7 +437,7 @@ void doc_clear(controller *c, doc *d);   /* and, for a node's document, the node
 void docs_queue_all(controller *c);
 void docs_queue_node(controller *c, node *n);
 void docs_judge_foreign(controller *c);
-void docs_new_link(controller *c); /* what was cleared is forgotten: a topic that comes up again is not ours */
+void docs_new_link(controller *c);         /* what was cleared is forgotten: a topic that comes up again is not ours */
 void docs_forget(controller *c, bool all); /* what was cleared: twice, and seen to be; or all of it */
 void docs_fini(controller *c);
 bool publisher_next(controller *c, cloud_action *out);
@@ -466,7 +466,7 @@ struct node {
 	bool present; /* a presence is retained for it */
 	bool online;
 	char *session;
-	int64_t seen_link; /* the connect of ours after which its presence was seen last */
+	int64_t seen_link;  /* the connect of ours after which its presence was seen last */
 	int64_t offline_at; /* monotonic, first sight; -1 */
 	bool listed, ready; /* a Node object is there */
 	doc *inventory;

@@ -30,20 +30,20 @@
 
 typedef struct edge_config {
 	const char *node, *root, *version;
-	const char *session;  /* random, new at each start of the agent */
+	const char *session; /* random, new at each start of the agent */
 	const char **capabilities;
 	size_t n_capabilities;
-	uint64_t seed;        /* of the jitter */
-	bool check_on_arrival; /* look at the train trigger at once when samples arrive, not only every checkPeriodSeconds */
-	int64_t retry_min_ms, retry_max_ms;         /* outbox: 2 s, 10 min */
-	int64_t problem_min_ms, problem_max_ms;     /* a file action or commit that failed: 1 s, 5 min */
-	int64_t result_grace_ms;                    /* 60 s from the first document that says that the worker has ended */
-	int64_t status_interval_ms;                 /* at most one dataset status (and stats message) in this time: 5 s */
-	int64_t round_bytes_max;                    /* 1 GiB */
+	uint64_t seed;                          /* of the jitter */
+	bool check_on_arrival;                  /* look at the train trigger at once when samples arrive, not only every checkPeriodSeconds */
+	int64_t retry_min_ms, retry_max_ms;     /* outbox: 2 s, 10 min */
+	int64_t problem_min_ms, problem_max_ms; /* a file action or commit that failed: 1 s, 5 min */
+	int64_t result_grace_ms;                /* 60 s from the first document that says that the worker has ended */
+	int64_t status_interval_ms;             /* at most one dataset status (and stats message) in this time: 5 s */
+	int64_t round_bytes_max;                /* 1 GiB */
 	size_t provisional_max, provisional_bytes_max; /* 64, 4 MiB */
-	int64_t provisional_ms;                     /* 24 h of uptime */
-	size_t jobs_max, datasets_max;              /* 256, 256: more are refused, visibly */
-	size_t posts_max;                           /* worker posts waiting for their commit: 64; more get 503 */
+	int64_t provisional_ms;                        /* 24 h of uptime */
+	size_t jobs_max, datasets_max;                 /* 256, 256: more are refused, visibly */
+	size_t posts_max;                              /* worker posts waiting for their commit: 64; more get 503 */
 } edge_config;
 /* The defaults above; node, session, seed, version are the caller's. */
 void edge_config_init(edge_config *c);
@@ -53,10 +53,10 @@ typedef struct edge_agent edge_agent;
 /* Copies what it needs from config. Then edge_agent_restore_* with what the store holds, then edge_agent_start. */
 edge_agent *edge_agent_new(const edge_config *config);
 void edge_agent_free(edge_agent *a);
-void edge_agent_restore_meta(edge_agent *a, const store_meta *meta);             /* copied */
-void edge_agent_restore_job(edge_agent *a, record *r);                           /* taken */
+void edge_agent_restore_meta(edge_agent *a, const store_meta *meta);              /* copied */
+void edge_agent_restore_job(edge_agent *a, record *r);                            /* taken */
 void edge_agent_restore_dataset(edge_agent *a, const char *document, size_t len); /* a dataset_doc; unreadable ones are dropped, logged */
-void edge_agent_restore_provisional(edge_agent *a, const provisional *p);        /* copied */
+void edge_agent_restore_provisional(edge_agent *a, const provisional *p);         /* copied */
 void edge_agent_start(edge_agent *a, moment now);
 
 /* ---- what happens ---- */
@@ -73,8 +73,8 @@ void edge_agent_post_gone(edge_agent *a, uint64_t id);
 
 /* What a look at a dataset file found. */
 typedef struct dataset_view {
-	bool looked;        /* false: not looked yet; nothing is decided */
-	int64_t generation; /* grows when the file was replaced or started over; never the same for another content */
+	bool looked;           /* false: not looked yet; nothing is decided */
+	int64_t generation;    /* grows when the file was replaced or started over; never the same for another content */
 	int64_t samples, size; /* in the file, up to the last terminated sample */
 	int64_t waiting_bytes, skipped;
 	int64_t changed_ms; /* unix time of the last change seen; 0: none */
@@ -176,17 +176,17 @@ typedef struct edge_manifest { /* the part of a round's manifest that decides */
 } edge_manifest;
 
 typedef struct edge_result {
-	int code; /* 0 or a negative error_code. CHANGED: the file is not what it was; NOT_FOUND: a source is not there */
+	int code;         /* 0 or a negative error_code. CHANGED: the file is not what it was; NOT_FOUND: a source is not there */
 	const char *text; /* of the error; NULL: none */
 	union {
-		struct { /* LOCATE */
-			int64_t generation; /* of the file that was looked at */
-			bool matched;       /* else all of the file is new: line and offset are 0 */
+		struct {                  /* LOCATE */
+			int64_t generation;   /* of the file that was looked at */
+			bool matched;         /* else all of the file is new: line and offset are 0 */
 			int64_t line, offset; /* samples and bytes in the file before the cursor */
 		} locate;
 		struct { /* MEASURE */
 			int64_t generation;
-			cursor end;    /* end.sample counts on from cursor.sample */
+			cursor end; /* end.sample counts on from cursor.sample */
 		} measure;
 		struct { /* LOOK: found; WRITE: always, the manifest that is now in place, its own or an adopted one */
 			bool found;
@@ -195,7 +195,7 @@ typedef struct edge_result {
 		struct { /* WRITE_EVAL */
 			int64_t samples;
 		} eval;
-		struct { /* DEPLOY */
+		struct {           /* DEPLOY */
 			digest sha256; /* of the model at the first copy's target */
 		} deploy;
 	};
@@ -210,8 +210,8 @@ void edge_agent_farewell(const edge_agent *a, char **topic, char **payload);
 /* ---- to be seen ---- */
 
 typedef struct edge_counters {
-	int64_t jobs, datasets, unsettled, provisional;         /* gauges */
-	int64_t published, settled, commits, commit_failures;   /* since start */
+	int64_t jobs, datasets, unsettled, provisional;       /* gauges */
+	int64_t published, settled, commits, commit_failures; /* since start */
 	int64_t messages, messages_refused, posts, posts_refused, posts_stored;
 	int64_t messages_ignored; /* well-formed, but old news or not for this store (yet) */
 	int64_t rounds_written, rounds_adopted, deployments, action_failures;

@@ -79,12 +79,12 @@ typedef struct outcome {
 
 typedef struct job {
 	char *uid, *ns, *name;
-	uint64_t serial;   /* never the same for two jobs of one agent's life */
-	record *rec;       /* as committed; NULL: nothing yet */
-	record *draft;     /* in the commit under way */
+	uint64_t serial;           /* never the same for two jobs of one agent's life */
+	record *rec;               /* as committed; NULL: nothing yet */
+	record *draft;             /* in the commit under way */
 	record_document *incoming; /* the newest accepted document that is not committed; NULL: none */
-	bool drop, dropping; /* to be dropped; in the commit under way */
-	bool pending;        /* something of it waits for a commit: found in this turn */
+	bool drop, dropping;       /* to be dropped; in the commit under way */
+	bool pending;              /* something of it waits for a commit: found in this turn */
 
 	edge_file *file;
 	problem problem;

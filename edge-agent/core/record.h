@@ -42,9 +42,9 @@ typedef struct record_document record_document;
 typedef struct record {
 	arena *mem;
 	record_document *shared; /* owns the next two; shared by the copies of a record, never changed */
-	const char *document; /* the newest desired document, as it came */
-	desired *desired;     /* the same, decoded */
-	bool has_base;        /* first-sample: end — where this job began to read */
+	const char *document;    /* the newest desired document, as it came */
+	desired *desired;        /* the same, decoded */
+	bool has_base;           /* first-sample: end — where this job began to read */
 	cursor base;
 	bool has_alloc; /* of the present round only */
 	allocation alloc;
@@ -81,8 +81,8 @@ void store_meta_fini(store_meta *m);
 /* A well-formed result of a worker that no document expects yet. Unique by worker. */
 typedef struct provisional {
 	char *worker, *ns, *job;
-	char *body;           /* as worker_post_encode gives it */
-	int64_t uptime_ms;    /* how long it has been kept, counted while the agent runs */
+	char *body;        /* as worker_post_encode gives it */
+	int64_t uptime_ms; /* how long it has been kept, counted while the agent runs */
 } provisional;
 
 #endif

@@ -58,7 +58,8 @@ int store__error(store *s, error *err, const char *doing)
 	default:
 		break;
 	}
-	return error_set(err, code, "store %s: cannot %s: %s%s%s", s->path, doing, sqlite3_errmsg(s->db), os ? ": " : "", os ? strerror(os) : "");
+	return error_set(err, code, "store %s: cannot %s: %s%s%s", s->path, doing, sqlite3_errmsg(s->db), os ? ": " : "",
+		os ? strerror(os) : "");
 }
 
 sqlite3_stmt *store__statement(store *s, enum store_statement which)
@@ -178,7 +179,7 @@ static int upgrade(store *s, error *err)
 	int64_t version = 0, application = 0, tables = 0;
 
 	if (pragma_int(s->db, "PRAGMA user_version", &version) != 0 || pragma_int(s->db, "PRAGMA application_id", &application) != 0 ||
-	    pragma_int(s->db, "SELECT count(*) FROM sqlite_master", &tables) != 0)
+		pragma_int(s->db, "SELECT count(*) FROM sqlite_master", &tables) != 0)
 		return store__error(s, err, "read its version");
 	if (tables == 0 && application == 0 && version == 0)
 		return make_tables(s, err);
@@ -186,9 +187,9 @@ static int upgrade(store *s, error *err)
 		return error_set(err, ERROR_CORRUPT, "store %s is a database of another program", s->path);
 	if (version > STORE_SCHEMA)
 		return error_set(err, ERROR_UNSUPPORTED,
-		                 "store %s has schema %lld, this program knows up to %d: install the newer ilmare-edge again, or move the file away "
-		                 "(the state is then rebuilt from the cloud agent's documents and the files on this device)",
-		                 s->path, (long long)version, STORE_SCHEMA);
+			"store %s has schema %lld, this program knows up to %d: install the newer ilmare-edge again, or move the file away "
+			"(the state is then rebuilt from the cloud agent's documents and the files on this device)",
+			s->path, (long long)version, STORE_SCHEMA);
 	if (version < 1)
 		return error_set(err, ERROR_CORRUPT, "store %s has schema %lld", s->path, (long long)version);
 	return 0;

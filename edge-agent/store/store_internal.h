@@ -25,21 +25,25 @@
 	X(COMMIT, "COMMIT")                                                                                                                    \
 	X(ROLLBACK, "ROLLBACK")                                                                                                                \
 	X(META_ALL, "SELECT key, value, sum FROM meta")                                                                                        \
-	X(META_PUT, "INSERT INTO meta VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET value = ?2, sum = ?3 WHERE (value, sum) IS NOT (?2, ?3)")                       \
+	X(META_PUT, "INSERT INTO meta VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET value = ?2, sum = ?3 WHERE (value, sum) IS NOT (?2, ?3)")   \
 	X(JOB_ALL, "SELECT uid, document, state, sum FROM job ORDER BY uid")                                                                   \
-	X(JOB_PUT, "INSERT INTO job VALUES(?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET document = ?2, state = ?3, sum = ?4"          \
-	           " WHERE (document, state, sum) IS NOT (?2, ?3, ?4)")      \
+	X(JOB_PUT,                                                                                                                             \
+		"INSERT INTO job VALUES(?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET document = ?2, state = ?3, sum = ?4"                             \
+		" WHERE (document, state, sum) IS NOT (?2, ?3, ?4)")                                                                               \
 	X(JOB_DROP, "DELETE FROM job WHERE uid = ?1")                                                                                          \
-	X(REPORT_OF, "SELECT round, stage, what, phase, seq, settled, first, reason, payload, sum, rowid FROM report WHERE uid = ?1 ORDER BY seq")     \
-	X(REPORT_PUT, "INSERT INTO report VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO UPDATE SET phase = ?5, seq = ?6," \
-	              " settled = ?7, first = ?8, reason = ?9, payload = ?10, sum = ?11"                                                 \
-	              " WHERE (phase, seq, settled, first, reason, payload, sum) IS NOT (?5, ?6, ?7, ?8, ?9, ?10, ?11)")                                      \
-	X(REPORT_DROP, "DELETE FROM report WHERE rowid = ?1")                                        \
+	X(REPORT_OF,                                                                                                                           \
+		"SELECT round, stage, what, phase, seq, settled, first, reason, payload, sum, rowid FROM report WHERE uid = ?1 ORDER BY seq")      \
+	X(REPORT_PUT,                                                                                                                          \
+		"INSERT INTO report VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO UPDATE SET phase = ?5, seq = ?6,"          \
+		" settled = ?7, first = ?8, reason = ?9, payload = ?10, sum = ?11"                                                                 \
+		" WHERE (phase, seq, settled, first, reason, payload, sum) IS NOT (?5, ?6, ?7, ?8, ?9, ?10, ?11)")                                 \
+	X(REPORT_DROP, "DELETE FROM report WHERE rowid = ?1")                                                                                  \
 	X(REPORT_DROP_ALL, "DELETE FROM report WHERE uid = ?1")                                                                                \
 	X(REPORT_ORPHANS, "DELETE FROM report WHERE uid NOT IN (SELECT uid FROM job)")                                                         \
 	X(DATASET_ALL, "SELECT uid, document, sum FROM dataset ORDER BY uid")                                                                  \
-	X(DATASET_PUT, "INSERT INTO dataset VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET document = ?2, sum = ?3"                     \
-	               " WHERE (document, sum) IS NOT (?2, ?3)")              \
+	X(DATASET_PUT,                                                                                                                         \
+		"INSERT INTO dataset VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET document = ?2, sum = ?3"                                         \
+		" WHERE (document, sum) IS NOT (?2, ?3)")                                                                                          \
 	X(DATASET_DROP, "DELETE FROM dataset WHERE uid = ?1")                                                                                  \
 	X(PROVISIONAL_ALL, "SELECT worker, namespace, job, body, uptime, sum FROM provisional ORDER BY worker")                                \
 	X(PROVISIONAL_PUT, "INSERT OR REPLACE INTO provisional VALUES(?1, ?2, ?3, ?4, ?5, ?6)")                                                \
@@ -53,7 +57,7 @@ enum store_statement {
 #define X(id, sql) STATEMENT_##id,
 	STORE_STATEMENTS(X)
 #undef X
-	STATEMENT_COUNT
+		STATEMENT_COUNT
 };
 
 struct store {

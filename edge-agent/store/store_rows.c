@@ -47,8 +47,13 @@ static int put_meta(store *s, const store_meta *m, error *err)
 	char seq[32], stamp_text[64];
 	char *jobs = list_text(m->jobs, m->n_jobs), *datasets = list_text(m->datasets, m->n_datasets);
 	const char *const rows[][2] = {
-		{"node", m->node}, {"store", m->store}, {"seq", seq}, {"confirmed", m->confirmed ? "1" : "0"},
-		{"inventory", stamp_text}, {"jobs", jobs}, {"datasets", datasets},
+		{"node", m->node},
+		{"store", m->store},
+		{"seq", seq},
+		{"confirmed", m->confirmed ? "1" : "0"},
+		{"inventory", stamp_text},
+		{"jobs", jobs},
+		{"datasets", datasets},
 	};
 	int code = 0;
 
@@ -93,7 +98,7 @@ static int drop_reports(store *s, const char *uid, const record *r, error *err)
 		enum report_what what;
 
 		if (!stage_parse(column(st, 1), &stage) || !report_what_parse(column(st, 2), &what) ||
-		    !record_row(r, sqlite3_column_int64(st, 0), stage, what))
+			!record_row(r, sqlite3_column_int64(st, 0), stage, what))
 			gone[n++] = sqlite3_column_int64(st, 10);
 	}
 	if (rc != SQLITE_DONE && rc != SQLITE_ROW)
@@ -217,7 +222,9 @@ static void take_list(const char *text, char ***uids, size_t *n)
 		const cJSON *item;
 
 		*uids = mem_resize_array(NULL, (size_t)cJSON_GetArraySize(list) + 1, sizeof **uids);
-		cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) (*uids)[(*n)++] = mem_strdup(item->valuestring);
+		cJSON_ArrayForEach(item, list)
+			if (cJSON_IsString(item))
+				(*uids)[(*n)++] = mem_strdup(item->valuestring);
 	}
 	cJSON_Delete(list);
 }
@@ -295,7 +302,7 @@ static bool take_report(const char *uid, sqlite3_stmt *st, outbox_row *row, aren
 	row->reason = arena_strdup(mem, column(st, 7));
 	row->payload = arena_strdup(mem, payload);
 	return stage && what && phase && payload && stage_parse(stage, &row->position.stage) && report_what_parse(what, &row->what) &&
-	       phase_parse(phase, &row->position.phase) && store__sum_report(uid, row) == sqlite3_column_int64(st, 9);
+		phase_parse(phase, &row->position.phase) && store__sum_report(uid, row) == sqlite3_column_int64(st, 9);
 }
 
 static int restore_reports(store *s, record *r, const char *uid, error *err)
@@ -329,8 +336,8 @@ static int restore_jobs(store *s, edge_agent *agent, error *err)
 		error why = {0};
 
 		if (!uid || !document || !state || store__sum(3, uid, document, state) != sqlite3_column_int64(st, 3) ||
-		    record_set_document(r, document, strlen(document), &why) != 0 || record_state_decode(r, state, &why) != 0 ||
-		    strcmp(r->desired->job.uid, uid) != 0) {
+			record_set_document(r, document, strlen(document), &why) != 0 || record_state_decode(r, state, &why) != 0 ||
+			strcmp(r->desired->job.uid, uid) != 0) {
 			unusable("job", uid ? uid : "?");
 			if (uid)
 				code = drop_keyed(s, STATEMENT_JOB_DROP, uid, err);

@@ -23,7 +23,7 @@ static bool worker_path(const char *path, char name[WORKER_NAME_SIZE])
 	size_t len = strlen(path), fixed = sizeof before - 1 + sizeof after - 1;
 
 	if (len <= fixed || len - fixed >= WORKER_NAME_SIZE || strncmp(path, before, sizeof before - 1) != 0 ||
-	    strcmp(path + len - (sizeof after - 1), after) != 0)
+		strcmp(path + len - (sizeof after - 1), after) != 0)
 		return false;
 	memcpy(name, path + sizeof before - 1, len - fixed);
 	name[len - fixed] = 0;

@@ -19,9 +19,9 @@
 typedef struct worker_api worker_api;
 
 typedef struct worker_api_config {
-	http_config http;         /* of the workers' port */
+	http_config http; /* of the workers' port */
 	const char *observe_host;
-	int observe_port;         /* -1: the workers' port serves /healthz, /readyz and /metrics too; 0: any free one */
+	int observe_port; /* -1: the workers' port serves /healthz, /readyz and /metrics too; 0: any free one */
 } worker_api_config;
 
 typedef struct worker_api_events {

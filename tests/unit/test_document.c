@@ -62,7 +62,8 @@ static const member presence_rows[] = {
 static const char state_text[] =
 	"{\"v\":1,\"ts\":\"t\"," STAMP
 	",\"job\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\"},\"round\":12,\"stage\":\"Train\",\"phase\":\"Running\","
-	"\"since\":\"t1\",\"reason\":\"R\",\"message\":\"m\",\"ended\":{\"round\":12,\"stage\":\"Train\",\"phase\":\"Failed\",\"reason\":\"R\"},\"waiting\":{\"samples\":7,\"trigger\":\"num_of_samples > "
+	"\"since\":\"t1\",\"reason\":\"R\",\"message\":\"m\",\"ended\":{\"round\":12,\"stage\":\"Train\",\"phase\":\"Failed\",\"reason\":\"R\"}"
+	",\"waiting\":{\"samples\":7,\"trigger\":\"num_of_samples > "
 	"500\"},\"metrics\":{\"new\":{\"p\":0.9},"
 	"\"old\":{\"p\":[0.8,0.7]}},\"deployed\":{\"round\":10,\"sha256\":\"" HEX "\",\"since\":\"t2\"},\"failures\":0}";
 static const member state_rows[] = {

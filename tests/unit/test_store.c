@@ -44,17 +44,17 @@ static record *make_record(const char *uid, int64_t round, int rows)
 	record *r = record_new();
 	error err = {0};
 	desired d = {.ts = "2026-11-30T04:00:00.000Z",
-	             .stamp = {.epoch = 7, .gen = round},
-	             .node = "edge-1",
-	             .job = {.ns = "default", .name = "helmet", .uid = uid},
-	             .roles = ROLE_DATASET,
-	             .position = {.round = round, .stage = STAGE_TRAIN, .phase = PHASE_WAITING},
-	             .has_dataset = true,
-	             .dataset = {.ns = "default", .name = "d", .uid = "d1", .url = "/data/d.txt", .format = FORMAT_TXT},
-	             .train_prob = 0.5,
-	             .train = {.check_period_s = 60},
-	             .deploy = {.check_period_s = 60},
-	             .output_dir = "/out"};
+		.stamp = {.epoch = 7, .gen = round},
+		.node = "edge-1",
+		.job = {.ns = "default", .name = "helmet", .uid = uid},
+		.roles = ROLE_DATASET,
+		.position = {.round = round, .stage = STAGE_TRAIN, .phase = PHASE_WAITING},
+		.has_dataset = true,
+		.dataset = {.ns = "default", .name = "d", .uid = "d1", .url = "/data/d.txt", .format = FORMAT_TXT},
+		.train_prob = 0.5,
+		.train = {.check_period_s = 60},
+		.deploy = {.check_period_s = 60},
+		.output_dir = "/out"};
 	char *text = desired_encode(&d);
 
 	if (record_set_document(r, text, strlen(text), &err) != 0)
@@ -68,10 +68,10 @@ static record *make_record(const char *uid, int64_t round, int rows)
 	r->n_rows = (size_t)rows;
 	for (int i = 0; i < rows; i++)
 		r->rows[i] = (outbox_row){.position = {.round = round + i, .stage = STAGE_TRAIN, .phase = PHASE_READY},
-		                          .what = REPORT_READY,
-		                          .seq = i + 1,
-		                          .from = i,
-		                          .payload = "{\"v\":1}"};
+			.what = REPORT_READY,
+			.seq = i + 1,
+			.from = i,
+			.payload = "{\"v\":1}"};
 	return r;
 }
 
