@@ -8,26 +8,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "tests/sim/sim.h"
-
-enum { ORDER = 256, QUEUE_MAX = 100, WILL_DELAY_MS = 30 * 1000 };
-
-struct client {
-	world *w;
-	void *obj;
-	const client_events *events;
-	char id[NAME_SIZE];
-	char **filters;
-	size_t n_filters;
-	bool started, network, connected, session;
-	uint64_t tries; /* life of attempts to connect */
-	uint64_t will_life;
-	int attempts;
-	msg *will;
-	msg *queue[QUEUE_MAX];
-	size_t n_queue;
-	int64_t up_last[ORDER], down_last[ORDER];
-};
+#include "tests/sim/broker_internal.h"
 
 typedef struct travel {
 	msg *m;
@@ -50,7 +31,7 @@ static bool matches(const char *filter, const char *name)
 
 /* ---- messages ---- */
 
-static msg *msg_new(const char *name, const char *payload, bool retained)
+msg *broker__message(const char *name, const char *payload, bool retained)
 {
 	msg *m = mem_alloc(sizeof(*m));
 
@@ -182,7 +163,7 @@ void broker_lose(world *w, hold *h)
 
 /* ---- from the broker ---- */
 
-static void send_down(world *w, client *c, msg *m, bool sure)
+void broker__send(world *w, client *c, msg *m, bool sure)
 {
 	int64_t t, *last = &c->down_last[topic_slot(m->topic)];
 
@@ -230,7 +211,7 @@ static void deliver(world *w, void *obj, void *data)
 	free(v);
 }
 
-static bool subscribed(const client *c, const char *name)
+bool broker__subscribed(const client *c, const char *name)
 {
 	for (size_t i = 0; i < c->n_filters; i++) {
 		if (matches(c->filters[i], name))
@@ -257,7 +238,7 @@ static void retain(broker *b, msg *m)
 	}
 }
 
-static void route(world *w, msg *m)
+void broker__route(world *w, msg *m)
 {
 	broker *b = &w->broker;
 
@@ -266,10 +247,10 @@ static void route(world *w, msg *m)
 	for (size_t i = 0; i < b->n_clients; i++) {
 		client *c = b->clients[i];
 
-		if (!c->session || !subscribed(c, m->topic))
+		if (!c->session || !broker__subscribed(c, m->topic))
 			continue;
 		if (c->connected)
-			send_down(w, c, m, false);
+			broker__send(w, c, m, false);
 		else
 			enqueue(c, msg_hold(m));
 	}
@@ -300,7 +281,7 @@ static void arrive(world *w, void *obj, void *data)
 			travel_on(w, w->now + rnd_range(w, 1000, MINUTES(5)), v->m, NULL, NULL);
 		}
 	} else {
-		route(w, v->m);
+		broker__route(w, v->m);
 		msg_drop(v->m);
 	}
 	free(v);
@@ -317,7 +298,7 @@ void client_publish(world *w, client *c, const char *name, const char *payload, 
 		say(w, "lost on the way from %s: %s", c->id, name);
 		return;
 	}
-	m = msg_new(name, payload, retained);
+	m = broker__message(name, payload, retained);
 	if (!held(w, c, NULL, m)) {
 		t = w->now + travel_time(w);
 		if (t < *last)
@@ -332,133 +313,10 @@ void client_publish(world *w, client *c, const char *name, const char *payload, 
 
 void broker_put(world *w, const char *name, const char *payload)
 {
-	msg *m = msg_new(name, payload, true);
+	msg *m = broker__message(name, payload, true);
 
-	route(w, m);
+	broker__route(w, m);
 	msg_drop(m);
-}
-
-/* ---- clients ---- */
-
-client *client_new(world *w, const char *id, void *obj, const client_events *events)
-{
-	client *c = mem_alloc(sizeof(*c));
-
-	c->w = w;
-	c->obj = obj;
-	c->events = events;
-	strncpy(c->id, id, sizeof(c->id) - 1);
-	c->network = true;
-	w->broker.clients = mem_resize_array(w->broker.clients, w->broker.n_clients + 1, sizeof(*w->broker.clients));
-	w->broker.clients[w->broker.n_clients++] = c;
-	return c;
-}
-
-void client_filters(client *c, char **filters, size_t n)
-{
-	c->filters = filters;
-	c->n_filters = n;
-}
-
-bool client_up(const client *c)
-{
-	return c->connected;
-}
-
-static void try_connect(world *w, void *obj, void *data);
-
-static void connect_later(world *w, client *c)
-{
-	int64_t wait = c->attempts == 0 ? 10 : rnd_delay(w, SECONDS(1) << (c->attempts < 5 ? c->attempts : 5));
-
-	c->attempts++;
-	at_life(w, w->now + wait, try_connect, c, NULL, &c->tries);
-}
-
-static void try_connect(world *w, void *obj, void *data)
-{
-	client *c = obj;
-
-	(void)data;
-	if (!c->started || c->connected || !c->network || !w->broker.up)
-		return; /* whoever comes back begins again */
-	c->connected = true;
-	c->attempts = 0;
-	c->will_life++;
-	c->session = true;
-	say(w, "connected: %s", c->id);
-	c->events->up(w, c->obj);
-	for (size_t i = 0; i < c->n_queue; i++) {
-		send_down(w, c, c->queue[i], false);
-		msg_drop(c->queue[i]);
-	}
-	c->n_queue = 0;
-	for (size_t i = 0; i < w->broker.n_retained; i++) {
-		if (subscribed(c, w->broker.retained[i]->topic))
-			send_down(w, c, w->broker.retained[i], true);
-	}
-}
-
-static void will_due(world *w, void *obj, void *data)
-{
-	client *c = obj;
-
-	(void)data;
-	if (c->will == NULL || !w->broker.up)
-		return;
-	say(w, "will of %s", c->id);
-	route(w, c->will);
-}
-
-static void disconnected(world *w, client *c, bool will)
-{
-	c->tries++;
-	if (!c->connected)
-		return;
-	c->connected = false;
-	say(w, "disconnected: %s", c->id);
-	if (will)
-		at_life(w, w->now + WILL_DELAY_MS, will_due, c, NULL, &c->will_life);
-}
-
-void client_start(world *w, client *c, char *will_topic, char *will)
-{
-	msg_drop(c->will);
-	c->will = msg_new(will_topic, will, true);
-	free(will_topic);
-	free(will);
-	c->started = true;
-	c->attempts = 0;
-	connect_later(w, c);
-}
-
-void client_stop(world *w, client *c, bool clean)
-{
-	c->started = false;
-	disconnected(w, c, !clean);
-}
-
-static void link_lost(world *w, void *obj, void *data)
-{
-	client *c = obj;
-
-	(void)data;
-	if (c->started && !c->connected)
-		c->events->down(w, c->obj);
-}
-
-void client_network(world *w, client *c, bool up)
-{
-	if (c->network == up)
-		return;
-	c->network = up;
-	if (!up) {
-		disconnected(w, c, true);
-		link_lost(w, c, NULL);
-	} else if (c->started) {
-		c->attempts = 0;
-		connect_later(w, c);
-	}
 }
 
 /* ---- the broker's own faults ---- */
@@ -497,7 +355,7 @@ static void broker_back(world *w, void *obj, void *data)
 	b->up = true;
 	for (size_t i = 0; i < b->n_clients; i++) {
 		if (b->clients[i]->started)
-			connect_later(w, b->clients[i]);
+			client__connect_later(w, b->clients[i]);
 	}
 }
 
@@ -512,8 +370,8 @@ void broker_restart(world *w, int kept)
 	for (size_t i = 0; i < b->n_clients; i++) {
 		client *c = b->clients[i];
 
-		disconnected(w, c, false);
-		link_lost(w, c, NULL);
+		client__disconnected(w, c, false);
+		client__link_lost(w, c);
 		if (kept < 2) {
 			c->session = kept == 1 && c->session;
 			for (size_t k = 0; k < c->n_queue; k++)

@@ -15,12 +15,12 @@
 #include "common/mem.h"
 #include "tests/sim/trace.h"
 
-enum { JOBS_MAX = 64, LIMIT_S = 120 };
+enum { JOBS_MAX = 64, LIMIT_S = 60 };
 
 typedef struct options {
 	int64_t from, to, rounds, long_rounds;
 	int jobs;
-	bool seeds, verbose, traces, list;
+	bool seeds, verbose, traces, list, first; /* first: no more after the first failure */
 	const char *trace;
 } options;
 
@@ -35,7 +35,7 @@ static int64_t passed, failed;
 static void quiet_log(void)
 {
 	log_init("sim", LOG_ERROR);
-	log_set_level((enum log_level)-1);
+	log_set_level((enum log_level) - 1);
 }
 
 /* A world makes and frees many small pieces: glibc keeps more of them at hand when it is told so before the program starts. */
@@ -116,7 +116,7 @@ static void run_all(const options *o)
 	task running[JOBS_MAX];
 	int n = 0;
 
-	for (size_t i = 0; i < n_traces; i++) {
+	for (size_t i = 0; i < n_traces && !(o->first && failed > 0); i++) {
 		if (!o->traces || (o->trace != NULL && strcmp(o->trace, traces[i].name) != 0))
 			continue;
 		if (n == o->jobs)
@@ -125,7 +125,7 @@ static void run_all(const options *o)
 		running[n].pid = start(o, 0, &traces[i], o->verbose);
 		n++;
 	}
-	for (int64_t seed = o->from; o->seeds && seed <= o->to; seed++) {
+	for (int64_t seed = o->from; o->seeds && seed <= o->to && !(o->first && failed > 0); seed++) {
 		if (n == o->jobs)
 			reap(o, running, &n);
 		running[n] = (task){.seed = seed};
@@ -141,22 +141,17 @@ static int usage(void)
 	puts("ilmare-sim --seeds FROM-TO [--rounds N] [--jobs N]   random runs\n"
 		 "ilmare-sim --seed N [--rounds N] [--verbose]         one of them, with all that happens\n"
 		 "ilmare-sim --traces | --trace NAME [--verbose]       scripted runs; --list names them\n"
-		 "ilmare-sim --long ROUNDS                             one job for so many rounds");
+		 "ilmare-sim --long ROUNDS                             one job for so many rounds\n"
+		 "--first: stop at the first failure");
 	return 2;
 }
 
 static bool parse(int argc, char **argv, options *o)
 {
-	static const struct option names[] = {{"seeds", required_argument, NULL, 's'},
-		{"seed", required_argument, NULL, 'n'},
-		{"rounds", required_argument, NULL, 'r'},
-		{"jobs", required_argument, NULL, 'j'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"traces", no_argument, NULL, 'T'},
-		{"trace", required_argument, NULL, 't'},
-		{"list", no_argument, NULL, 'l'},
-		{"long", required_argument, NULL, 'L'},
-		{NULL, 0, NULL, 0}};
+	static const struct option names[] = {{"seeds", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'n'},
+		{"rounds", required_argument, NULL, 'r'}, {"jobs", required_argument, NULL, 'j'}, {"verbose", no_argument, NULL, 'v'},
+		{"traces", no_argument, NULL, 'T'}, {"trace", required_argument, NULL, 't'}, {"list", no_argument, NULL, 'l'},
+		{"first", no_argument, NULL, 'f'}, {"long", required_argument, NULL, 'L'}, {NULL, 0, NULL, 0}};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -176,6 +171,8 @@ static bool parse(int argc, char **argv, options *o)
 		} else if (c == 'T' || c == 't') {
 			o->traces = true;
 			o->trace = c == 't' ? optarg : o->trace;
+		} else if (c == 'f') {
+			o->first = true;
 		} else if (c == 'l') {
 			o->list = true;
 		} else if (c == 'L') {

@@ -204,7 +204,7 @@ static void node_check(world *w, void *obj, void *data)
 		return;
 	d->listed = reachable(d);
 	status = cJSON_Parse(d->listed ? "{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}" :
-		"{\"conditions\":[{\"type\":\"Ready\",\"status\":\"Unknown\"}]}");
+									 "{\"conditions\":[{\"type\":\"Ready\",\"status\":\"Unknown\"}]}");
 	cJSON_DeleteItemFromObjectCaseSensitive(o->json, "status");
 	json_put(o->json, "status", status);
 	object_changed(w, o);

@@ -108,5 +108,6 @@ void sim_long(int64_t rounds)
 	}
 	printf("%lld rounds, %lld of them failed: object at most %lld bytes and %d conditions, store at most %zu reports, broker at most %zu "
 		   "retained messages\n",
-		(long long)rounds, (long long)w->tracks[0]->failed, (long long)w->tracks[0]->bytes_max, w->tracks[0]->conditions_max, rows, retained);
+		(long long)rounds, (long long)w->tracks[0]->failed, (long long)w->tracks[0]->bytes_max, w->tracks[0]->conditions_max, rows,
+		retained);
 }

@@ -66,7 +66,7 @@ void models_create(world *w, job_setup *j)
 static char *template_text(const job_setup *j, const device *node, bool never)
 {
 	char *pin = j->pinned ? mem_printf("\"nodeName\":\"%s\",", node->name) :
-		mem_printf("\"nodeSelector\":{\"kubernetes.io/hostname\":\"%s\"},", node->name);
+							mem_printf("\"nodeSelector\":{\"kubernetes.io/hostname\":\"%s\"},", node->name);
 	char *text = mem_printf("{\"spec\":{%s%s\"containers\":[{\"name\":\"w\",\"image\":\"i\",\"command\":[\"w\"]}]}}", pin,
 		never ? "\"restartPolicy\":\"Never\"," : "");
 
@@ -82,13 +82,14 @@ void job_create(world *w, job_setup *j)
 	char *text;
 
 	memset(pad, 'x', (size_t)j->manifest_bytes);
-	text = mem_printf("{\"apiVersion\":\"sedna.io/v1alpha1\",\"kind\":\"IncrementalLearningJob\",\"metadata\":{\"annotations\":{\"pad\":\"%s\"}},"
-					  "\"spec\":{\"dataset\":{\"name\":\"%s\",\"trainProb\":%.17g},\"initialModel\":{\"name\":\"%s\"},"
-					  "\"trainSpec\":{\"template\":%s,\"trigger\":{\"checkPeriodSeconds\":%lld,%s\"condition\":{\"operator\":\">=\","
-					  "\"threshold\":%lld,\"metric\":\"num_of_samples\"}}},\"evalSpec\":{%s\"template\":%s},"
-					  "\"deploySpec\":{\"model\":{\"name\":\"%s\",\"hotUpdateEnabled\":%s,\"pollPeriodSeconds\":10},\"trigger\":{"
-					  "\"checkPeriodSeconds\":5,\"condition\":{\"operator\":\"%s\",\"threshold\":%g,\"metric\":\"accuracy_delta\"}},"
-					  "\"template\":%s},\"outputDir\":\"%s\"},\"status\":{}}",
+	text = mem_printf(
+		"{\"apiVersion\":\"sedna.io/v1alpha1\",\"kind\":\"IncrementalLearningJob\",\"metadata\":{\"annotations\":{\"pad\":\"%s\"}},"
+		"\"spec\":{\"dataset\":{\"name\":\"%s\",\"trainProb\":%.17g},\"initialModel\":{\"name\":\"%s\"},"
+		"\"trainSpec\":{\"template\":%s,\"trigger\":{\"checkPeriodSeconds\":%lld,%s\"condition\":{\"operator\":\">=\","
+		"\"threshold\":%lld,\"metric\":\"num_of_samples\"}}},\"evalSpec\":{%s\"template\":%s},"
+		"\"deploySpec\":{\"model\":{\"name\":\"%s\",\"hotUpdateEnabled\":%s,\"pollPeriodSeconds\":10},\"trigger\":{"
+		"\"checkPeriodSeconds\":5,\"condition\":{\"operator\":\"%s\",\"threshold\":%g,\"metric\":\"accuracy_delta\"}},"
+		"\"template\":%s},\"outputDir\":\"%s\"},\"status\":{}}",
 		pad, j->dataset, j->train_prob, j->initial, train, (long long)j->check_s,
 		j->timer ? "\"timer\":{\"start\":\"06:00\",\"end\":\"18:00\"}," : "", (long long)j->train_threshold, compare, eval, j->deploy,
 		j->hot ? "true" : "false", j->deploy_op, j->deploy_threshold, deploy, j->output_dir);

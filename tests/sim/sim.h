@@ -4,7 +4,7 @@
  * agents, the cluster, the broker. Nothing reads a real clock or a real random number. A process is an object with a `life`: events of an
  * earlier life never arrive, which is what a crash is. All that is asserted is the state of the world (track.c, final.c), never a call.
  *
- *     world.c    time, chance, log           broker.c   MQTT between the two     disk.c      files of a node, or shared
+ *     world.c    time, chance, log           broker.c   MQTT, with client.c      disk.c      files of a node, or shared
  *     setup.c    a scenario from a seed      cluster.c  objects, API, watches    device*.c   an edge agent around its core
  *     faults.c   what goes wrong, and when   pods.c     kubelet and scheduler    cloud.c     a cloud agent around its core
  *     track.c    what must hold always       worker.c   what runs in the pods    final.c     what must hold in the end
@@ -21,9 +21,9 @@
 #include "cloud-agent/core/controller.h"
 #include "edge-agent/core/agent.h"
 
-#define SECONDS(n) ((int64_t)(n) * 1000)
-#define MINUTES(n) ((int64_t)(n) * 60 * 1000)
-#define HOURS(n) ((int64_t)(n) * 60 * 60 * 1000)
+#define SECONDS(n) ((int64_t)(n)*1000)
+#define MINUTES(n) ((int64_t)(n)*60 * 1000)
+#define HOURS(n) ((int64_t)(n)*60 * 60 * 1000)
 
 enum { SIM_DEVICES_MAX = 4, SIM_JOBS_MAX = 4, SIM_CLOUDS = 2, NAME_SIZE = 64, UID_SIZE = 40 };
 
@@ -40,11 +40,11 @@ typedef void (*event_fn)(world *w, void *obj, void *data);
 /* ---- what can go wrong, as chances; all 0 in a quiet world ---- */
 
 typedef struct knobs {
-	double drop, repeat, slow;       /* of a message */
-	int64_t delay_ms, slow_ms;       /* of a message; of a slow one */
-	double api_fail, api_lost;       /* a call fails; it is done, but its answer is an error */
+	double drop, repeat, slow; /* of a message */
+	int64_t delay_ms, slow_ms; /* of a message; of a slow one */
+	double api_fail, api_lost; /* a call fails; it is done, but its answer is an error */
 	int64_t api_ms, watch_ms;
-	double crash_edge, crash_cloud;  /* after an action */
+	double crash_edge, crash_cloud; /* after an action */
 	int64_t file_ms, commit_ms;
 	double file_fail, commit_fail;
 	double work_fail, work_silent, work_twice, work_hang, load_fail; /* of a worker */
@@ -53,7 +53,7 @@ typedef struct knobs {
 
 /* ---- jobs and what is known about them ---- */
 
-typedef struct job_setup { /* what the user wants */
+typedef struct job_setup {                                                                                    /* what the user wants */
 	char name[NAME_SIZE], dataset[NAME_SIZE], initial[NAME_SIZE], deploy[2 * NAME_SIZE], eval[2 * NAME_SIZE]; /* eval "": none */
 	char output_dir[128], deploy_url[128], hot_dir[192];
 	device *dataset_node, *train_node, *eval_node, *deploy_node;
@@ -61,7 +61,7 @@ typedef struct job_setup { /* what the user wants */
 	double train_prob, deploy_threshold;
 	const char *deploy_op;
 	int64_t train_threshold, check_s;
-	bool timer; /* train trigger only for some hours of the day */
+	bool timer;         /* train trigger only for some hours of the day */
 	int manifest_bytes; /* padding */
 	int file;           /* of the world's dataset files */
 	object *object;     /* NULL: deleted at the moment */
@@ -69,9 +69,9 @@ typedef struct job_setup { /* what the user wants */
 
 typedef struct round_track {
 	int64_t round;
-	int creates[2];          /* pods ever created: train, eval */
-	bool trained;            /* the cluster holds Train/Completed */
-	uint32_t *ids, *read;    /* samples of the folder when training completed; that the worker read */
+	int creates[2];       /* pods ever created: train, eval */
+	bool trained;         /* the cluster holds Train/Completed */
+	uint32_t *ids, *read; /* samples of the folder when training completed; that the worker read */
 	size_t n_ids, n_read;
 	int64_t from, to;
 } round_track;
@@ -88,8 +88,8 @@ struct track { /* of one job uid */
 	bool has_deployed, has_sha256;
 	int64_t deployed_round;
 	digest sha256;
-	bool reimaged;     /* the deployed model went with the disk; until the next deployment */
-	bool unchecked;    /* the cluster was set back by the script */
+	bool reimaged;          /* the deployed model went with the disk; until the next deployment */
+	bool unchecked;         /* the cluster was set back by the script */
 	uint64_t first_content; /* at the deploy url before this job deployed anything */
 	uint8_t *used;          /* by sample: in a completed round */
 	size_t cap_used;
@@ -107,7 +107,7 @@ typedef struct folder { /* data/train/N */
 	enum dataset_format format;
 	cursor begin;
 	sample_range range;
-	uint32_t *ids; /* of samples range.from … */
+	uint32_t *ids;   /* of samples range.from … */
 	int64_t touched; /* virtual time of the last write, rename or move */
 } folder;
 
@@ -187,7 +187,7 @@ struct object {
 	object *next;
 	enum object_kind kind;
 	char ns[NAME_SIZE], name[NAME_MAX_NAME + 1], uid[UID_SIZE];
-	cJSON *json; /* NULL: deleted */
+	cJSON *json;    /* NULL: deleted */
 	unsigned known; /* bit per cloud: fed, and not fed as gone */
 	pod *pod;
 	track *track;
@@ -342,7 +342,7 @@ void client_publish(world *w, client *c, const char *topic, const char *payload,
 void broker_restart(world *w, int kept); /* 2: all; 1: an older state; 0: nothing */
 void broker_save(world *w);
 void broker_put(world *w, const char *name, const char *payload); /* retained, by somebody */
-const msg *broker_retained(const world *w, const char *topic); /* NULL: none */
+const msg *broker_retained(const world *w, const char *topic);    /* NULL: none */
 void msg_drop(msg *m);
 hold *broker_hold(world *w, client *from, client *to, const char *part, const char *text);
 void broker_release(world *w, hold *h);
@@ -382,7 +382,7 @@ void saved_fini(saved *s);
 void device_init(world *w, device *d, const char *name);
 void device_start(world *w, device *d);
 void device_crash(world *w, device *d, int64_t down_ms); /* < 0: stays down */
-void device_stop(world *w, device *d);                    /* clean; stays down */
+void device_stop(world *w, device *d);                   /* clean; stays down */
 void device_pump_soon(world *w, device *d);
 void device_look(world *w, dataset_file *f); /* the file changed */
 void device_files_sync(world *w, device *d);
@@ -426,8 +426,8 @@ void pod_power(world *w, device *d, bool on);
 pod *pod_find(const world *w, const char *job_uid, enum worker_kind kind, int64_t round); /* NULL: none */
 bool pod_alive(const pod *p);
 void worker_start(world *w, pod *p);
-void worker_read(world *w, pod *p);   /* by hand: the samples */
-void worker_write(world *w, pod *p);  /* by hand: the model */
+void worker_read(world *w, pod *p);                            /* by hand: the samples */
+void worker_write(world *w, pod *p);                           /* by hand: the model */
 void worker_post_result(world *w, pod *p, const char *status); /* "completed", "failed" */
 void worker_answer(world *w, pod *p, uint64_t life, int status);
 void worker_hot(world *w, device *d, const char *ns, const char *job, uint64_t content);
@@ -474,8 +474,8 @@ void faults_end(world *w);
 track *track_new(world *w, job_setup *j, const char *uid);
 track *track_of(const world *w, const char *uid);
 round_track *track_round(track *t, int64_t round);
-void track_status(world *w, object *o);                        /* its status was written */
-void track_create(world *w, const cloud *c, const pod *p);     /* a pod was made */
+void track_status(world *w, object *o);                    /* its status was written */
+void track_create(world *w, const cloud *c, const pod *p); /* a pod was made */
 void track_publish(world *w, cloud *c, const char *topic, const char *payload);
 void track_deploy(world *w, device *d, const char *uid, const char *url, uint64_t content); /* a model file was written */
 void track_write_allowed(world *w, const cloud *c, const char *what);

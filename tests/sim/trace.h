@@ -25,19 +25,19 @@ void script_start(world *w); /* the same after a setup of its own */
 /* Event by event, until the cluster holds this position or a later one. */
 void script_until(world *w, int64_t round, enum stage stage, enum phase phase);
 bool script_is(const world *w, int64_t round, enum stage stage, enum phase phase);
-track *script_track(const world *w); /* of the job that is there now */
-pod *script_pod(world *w, enum worker_kind kind, int64_t round); /* waits until it runs */
-void script_post(world *w, pod *p);  /* completed, until it is answered with 200 */
+track *script_track(const world *w);                              /* of the job that is there now */
+pod *script_pod(world *w, enum worker_kind kind, int64_t round);  /* waits until it runs */
+void script_post(world *w, pod *p);                               /* completed, until it is answered with 200 */
 void script_work(world *w, enum worker_kind kind, int64_t round); /* its work, its post, its end */
-void script_finish(world *w, int64_t round); /* from Train/Ready or later to the next round's Train/Waiting */
+void script_finish(world *w, int64_t round);                      /* from Train/Ready or later to the next round's Train/Waiting */
 void script_round(world *w, int64_t round);
 void script_wait_folder(world *w, int64_t round, int64_t to);
 folder *script_folder(world *w, int64_t round);
 const record *script_record(const world *w, size_t device_index);
 uint64_t script_deployed(const world *w); /* content in place */
 bool script_state_says(const world *w, const char *text);
-void script_condition(world *w, enum phase phase, const char *reason); /* stores one more condition of the present stage */
-void script_threshold(world *w, double threshold); /* of the deploy trigger, in the job's spec */
+void script_condition(world *w, enum phase phase, const char *reason);      /* stores one more condition of the present stage */
+void script_threshold(world *w, double threshold);                          /* of the deploy trigger, in the job's spec */
 void script_publish(world *w, const char *topic_text, const char *payload); /* by somebody, retained */
 char *script_topic(const world *w, enum topic_kind kind, size_t device_index);
 void trace_end(world *w);
