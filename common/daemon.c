@@ -1,3 +1,6 @@
+/* The process around an agent: set up once, before any thread, and run until a signal says stop. A second signal changes nothing: stopping is
+ * bounded by whoever stops.
+ */
 #include "common/daemon.h"
 
 #include <malloc.h>
