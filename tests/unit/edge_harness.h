@@ -42,7 +42,7 @@ typedef struct bench {
 	edge_agent *agent;
 	moment now;
 	int sessions;
-	char session[16];
+	char session[24];
 
 	/* the store */
 	store_meta meta;
