@@ -1,0 +1,89 @@
+"""The whole loop with real parts: both agents, a broker, workers as processes. Faults between any two steps lose nothing."""
+
+import hashlib
+import random
+import unittest
+
+from agents import World, until
+from whole import Whole
+
+
+class WholeLoop(unittest.TestCase):
+    def setUp(self):
+        self.world = World()
+        self.addCleanup(self.world.close)
+        self.broker = self.world.broker(persist="always")
+        self.edge = self.world.edge(self.broker, start=False, dataset_check_on_arrival="true")
+        self.cloud = self.world.cloud(self.broker, self.edge, start=False)
+
+    def begin(self, **more):
+        self.whole = Whole(self.world, self.broker, self.edge, self.cloud, **more)
+        self.edge.start()
+        self.cloud.start()
+        self.whole.topics.wait(self.whole.at(1, "Train", "Waiting"), "the first position")
+
+    def round(self, number, patience=40):
+        self.whole.feed()
+        return self.whole.topics.wait(self.whole.over(number), f"round {number} is over", patience=patience).document
+
+    def test_better_models_are_deployed_round_after_round(self):
+        self.begin()
+        for number in range(1, 4):
+            state = self.round(number)
+            self.assertEqual(state["deployed"]["round"], number)
+            served = (self.whole.folder / "models" / "deploy.bin").read_bytes()
+            self.assertEqual(state["deployed"]["sha256"], hashlib.sha256(served).hexdigest())
+        self.assertEqual(sorted(self.whole.rounds()), [1, 2, 3])
+        self.whole.check_samples()
+
+    def test_a_model_that_is_no_better_is_refused(self):
+        self.begin(metrics=(0.5, 0.5))
+        state = self.round(1)
+        self.assertEqual(state["ended"]["reason"], "NotBetter")
+        self.assertNotIn("deployed", state)
+        self.assertEqual((self.whole.folder / "models" / "deploy.bin").read_text(), "deploy")
+
+    def test_agents_that_are_killed_at_any_moment(self):
+        self.begin()
+        rng = random.Random(7)
+        positions = [("Train", "Ready"), ("Train", "Running"), ("Eval", "Waiting"), ("Eval", "Running"), ("Deploy", "Waiting")]
+        for number in range(1, 6):
+            self.whole.feed()
+            stage, phase = positions[number - 1]
+            self.whole.topics.wait(lambda m, n=number, s=stage, p=phase: self.whole.is_state(m) and (m.document["round"], m.document["stage"]) >= (n, ""),
+                                   f"round {number} has begun")
+            self.whole.topics.wait(self.whole.at(number, stage, phase), f"{number}/{stage}/{phase}", patience=40)
+            victims = rng.sample([self.edge, self.cloud], rng.randint(1, 2))
+            for victim in victims:
+                victim.kill()
+            for victim in victims:
+                victim.start()
+            self.whole.topics.wait(self.whole.over(number), f"round {number} is over", patience=60)
+        self.assertEqual(sorted(self.whole.rounds()), [1, 2, 3, 4, 5])
+        self.whole.check_samples()
+
+    def test_broker_that_forgets_everything(self):
+        self.begin()
+        self.round(1)
+        self.broker.kill()
+        self.broker.forget()
+        self.whole.feed()
+        self.broker.start()
+        self.whole.restarted()
+        self.whole.topics.wait(self.whole.over(2), "round 2 is over", patience=60)
+        self.whole.check_samples()
+
+    def test_a_deleted_job_leaves_nothing(self):
+        self.begin()
+        self.round(1)
+        (self.cloud.manifests / "job.yaml").unlink()
+        until(lambda: self.edge.metrics()["ilmare_edge_jobs"] == 0, "the device has forgotten the job")
+        retained = {}
+        for message in self.whole.topics.messages:
+            retained[message.topic] = message.payload
+        until(lambda: not [t for t, p in {m.topic: m.payload for m in self.whole.topics.messages}.items() if p and "/job/" in t and "/node/edge-1/" not in t.split("/job/")[1]],
+              "the broker holds nothing of it")
+
+
+if __name__ == "__main__":
+    unittest.main()

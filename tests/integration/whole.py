@@ -1,0 +1,109 @@
+"""Both agents with a broker between them, and a job whose workers do nothing but report: for what concerns the whole loop."""
+
+import json
+import pathlib
+
+WORKER = r"""
+import json, os, pathlib, sys, time, urllib.request
+kind, metrics = sys.argv[1], json.loads(sys.argv[2])
+env = os.environ
+folder = pathlib.Path(sys.argv[3])
+urls = [env["MODEL_URL"] + "/model.bin"] if kind == "train" else env["MODEL_URLS"].split(";")
+if kind == "train":
+    pathlib.Path(env["MODEL_URL"]).mkdir(parents=True, exist_ok=True)
+    pathlib.Path(urls[0]).write_text(env["WORKER_NAME"])
+while (folder / "hold").exists():
+    time.sleep(0.01)
+results = [{"format": "bin", "url": u, "metrics": {"accuracy": metrics[i]}} for i, u in enumerate(urls)]
+body = {"name": env["WORKER_NAME"], "namespace": env["NAMESPACE"], "ownerName": env["JOB_NAME"],
+        "ownerKind": "incrementallearningjob", "kind": kind, "status": "completed", "results": results}
+for attempt in range(60):
+    before = time.monotonic()
+    try:
+        request = urllib.request.Request(f"{env['LC_SERVER']}/sedna/workers/{env['WORKER_NAME']}/info", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        json.load(urllib.request.urlopen(request, timeout=10))
+        break
+    except OSError:
+        time.sleep(0.2)
+else:
+    sys.exit("nobody takes the result")
+(folder / "posts").open("a").write(f"{kind} {before}\n")
+"""
+
+
+class Whole:
+    """metrics: accuracy of new and old model that each evaluation reports. Every 10 samples make a round."""
+
+    def __init__(self, world, broker, edge, cloud, metrics=(0.9, 0.5)):
+        self.world, self.broker, self.edge, self.cloud = world, broker, edge, cloud
+        self.folder = world.path / "job"
+        for name in ("data", "models", "output"):
+            (self.folder / name).mkdir(parents=True)
+        self.samples = self.folder / "data" / "samples.txt"
+        self.samples.touch()
+        for name in ("initial", "deploy"):
+            (self.folder / "models" / f"{name}.bin").write_text(name)
+        (world.path / "worker.py").write_text(WORKER)
+        self.topics = world.topics(broker)
+        self.fed = 0
+        text = "---\n".join(json.dumps(each) + "\n" for each in self.objects(list(metrics)))
+        (cloud.manifests / "job.yaml").write_text(text)
+
+    def template(self, kind, metrics):
+        command = ["/usr/bin/python3", "-S", "-B", str(self.world.path / "worker.py"), kind, json.dumps(metrics), str(self.folder)]
+        return {"spec": {"nodeName": self.edge.node, "containers": [{"name": kind, "command": command}]}}
+
+    def objects(self, metrics):
+        def thing(kind, name, spec):
+            return {"apiVersion": "sedna.io/v1alpha1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+        condition = {"operator": ">=", "threshold": 8, "metric": "num_of_samples"}
+        deploy = {"operator": ">", "threshold": 0, "metric": "accuracy_delta"}
+        inference = {"spec": {"nodeName": self.edge.node, "containers": [{"name": "i", "command": ["/bin/sleep", "1000000"]}]}}
+        return [thing("Dataset", "d", {"url": str(self.samples), "format": "txt", "nodeName": self.edge.node}),
+                thing("Model", "initial", {"url": str(self.folder / "models" / "initial.bin"), "format": "bin"}),
+                thing("Model", "deploy", {"url": str(self.folder / "models" / "deploy.bin"), "format": "bin"}),
+                thing("IncrementalLearningJob", "j", {
+                    "initialModel": {"name": "initial"}, "dataset": {"name": "d", "trainProb": 0.8},
+                    "trainSpec": {"template": self.template("train", metrics), "trigger": {"checkPeriodSeconds": 1, "condition": condition}},
+                    "evalSpec": {"template": self.template("eval", metrics)},
+                    "deploySpec": {"model": {"name": "deploy"}, "trigger": {"checkPeriodSeconds": 1, "condition": deploy},
+                                   "template": inference},
+                    "outputDir": str(self.folder / "output")})]
+
+    def feed(self, n=10):
+        with open(self.samples, "a", encoding="utf-8") as file:
+            file.write("".join(f"sample {i}\n" for i in range(self.fed, self.fed + n)))
+        self.fed += n
+
+    @staticmethod
+    def is_state(message):
+        return message.topic.endswith("/job/j/state") and message.document is not None
+
+    def over(self, number):
+        """A predicate: the state that says that this round's deployment has ended."""
+        return lambda m: self.is_state(m) and (m.document.get("ended") or {}).get("stage") == "Deploy" and m.document["ended"]["round"] >= number
+
+    def at(self, *position):
+        return lambda m: self.is_state(m) and [m.document[k] for k in ("round", "stage", "phase")] == list(position)
+
+    def restarted(self):
+        """A new life of the broker: subscribe again."""
+        self.topics = self.world.topics(self.broker)
+
+    def state(self):
+        return [m for m in self.topics.messages if self.is_state(m)][-1].document
+
+    def rounds(self):
+        """{round: samples in its folder}, as the disk says."""
+        found = {}
+        for folder in sorted(pathlib.Path(self.folder / "output" / "data" / "train").iterdir()):
+            if folder.name.isdigit():
+                found[int(folder.name)] = [line for name in ("data.txt", "eval.txt") for line in (folder / name).read_text().splitlines()]
+        return found
+
+    def check_samples(self):
+        """Every sample that was fed is in exactly one round."""
+        taken = sorted(line for lines in self.rounds().values() for line in lines)
+        fed = sorted(f"sample {i}" for i in range(self.fed))
+        assert taken == fed, f"lost {sorted(set(fed) - set(taken))[:5]}, {len(taken) - len(set(taken))} twice"
