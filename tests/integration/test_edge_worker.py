@@ -135,7 +135,9 @@ class Answers(Case):
         self.to_train_ready(job, hand)
         name, good = hand.worker(job, "train"), hand.body(job, "train")
         hand.move(job, at(2, "Train", "Waiting"))
-        until(lambda: edge.metrics()["ilmare_edge_outbox_unsettled"] == 0 and edge.post(name, good)[0] == 409, "the round is over")
+        # Asked with a post that leaves nothing behind: a result would count if it came before the document.
+        until(lambda: edge.post(name, {**good, "status": "running"})[0] == 409, "the round is over")
+        self.answered(edge.post(name, good), 409)
         edge.kill()
         edge.start()
         self.answered(edge.post(name, good), 409)
