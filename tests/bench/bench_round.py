@@ -34,7 +34,7 @@ def main():
     options = parser.parse_args()
     with World() as world:
         broker = world.broker()
-        edge = world.edge(broker, start=False, dataset_check_on_arrival="true", dataset_status_period="5s", outbox_retry_min="2s")
+        edge = world.edge(broker, start=False, dataset_check_on_arrival="true", dataset_status_period="5s", outbox_retry_min="2s", outbox_retry_max="10m")
         wire = Proxy(broker.port)
         edge.command = [c.replace(str(broker.port), str(wire.port)) for c in edge.command]
         cloud = world.cloud(broker, edge, start=False)

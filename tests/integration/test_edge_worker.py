@@ -134,9 +134,11 @@ class Answers(Case):
         job, edge, hand = self.begin()
         self.to_train_ready(job, hand)
         name, good = hand.worker(job, "train"), hand.body(job, "train")
+        # A result would count if it came before the document: its commit, the next one, is awaited.
+        until(lambda: edge.metrics()["ilmare_edge_outbox_unsettled"] == 0, "Train/Ready is known")
+        commits = edge.metrics()["ilmare_edge_commits_total"]
         hand.move(job, at(2, "Train", "Waiting"))
-        # Asked with a post that leaves nothing behind: a result would count if it came before the document.
-        until(lambda: edge.post(name, {**good, "status": "running"})[0] == 409, "the round is over")
+        until(lambda: edge.metrics()["ilmare_edge_commits_total"] > commits, "the next round is known")
         self.answered(edge.post(name, good), 409)
         edge.kill()
         edge.start()
