@@ -338,11 +338,11 @@ void client_start(world *w, client *c, char *will_topic, char *will);
 void client_stop(world *w, client *c, bool clean);
 void client_network(world *w, client *c, bool up);
 bool client_up(const client *c);
-void client_publish(world *w, client *c, const char *topic, const char *payload, bool retained);
+void client_publish(world *w, client *c, const char *name, const char *payload, bool retained);
 void broker_restart(world *w, int kept); /* 2: all; 1: an older state; 0: nothing */
 void broker_save(world *w);
 void broker_put(world *w, const char *name, const char *payload); /* retained, by somebody */
-const msg *broker_retained(const world *w, const char *topic);    /* NULL: none */
+const msg *broker_retained(const world *w, const char *name);     /* NULL: none */
 void msg_drop(msg *m);
 hold *broker_hold(world *w, client *from, client *to, const char *part, const char *text);
 void broker_release(world *w, hold *h);
@@ -476,7 +476,7 @@ track *track_of(const world *w, const char *uid);
 round_track *track_round(track *t, int64_t round);
 void track_status(world *w, object *o);                    /* its status was written */
 void track_create(world *w, const cloud *c, const pod *p); /* a pod was made */
-void track_publish(world *w, cloud *c, const char *topic, const char *payload);
+void track_publish(world *w, cloud *c, const char *where, const char *payload);
 void track_deploy(world *w, device *d, const char *uid, const char *url, uint64_t content); /* a model file was written */
 void track_write_allowed(world *w, const cloud *c, const char *what);
 bool condition_position(const cJSON *job, position *out);
