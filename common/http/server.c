@@ -180,7 +180,7 @@ static int listen_on(const char *host, int port, error *err)
 
 static int socket_port(int fd)
 {
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = {0};
 	socklen_t len = sizeof a;
 
 	if (getsockname(fd, (struct sockaddr *)&a, &len) != 0)

@@ -364,7 +364,6 @@ static void test_foreign(void **state)
 	desired_free(again);
 	free(later);
 	/* our own from before, back from somewhere */
-	before = stamp_at(h, DESIRED);
 	said(h, 1, STAGE_TRAIN, REPORT_READY);
 	before = stamp_at(h, DESIRED);
 	harness_foreign(h, DESIRED, ours);
