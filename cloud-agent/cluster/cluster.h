@@ -38,7 +38,8 @@ typedef struct cluster_ops {
 	void (*event)(cluster *c, const char *ns, const char *job, const char *uid, bool warning, const char *reason, const char *message);
 	/* See CLOUD_RAISE_EPOCH. */
 	void (*raise_epoch)(cluster *c, uint64_t id, int64_t above);
-	/* Stop writing, release the leadership; `stopped` is called on the loop thread when nothing of it is left there. */
+	/* Stop writing, release the leadership; `stopped` (may be NULL) is called on the loop thread when nothing of it is
+	 * left there. */
 	void (*stop)(cluster *c, void (*stopped)(void *ctx), void *ctx);
 	void (*free)(cluster *c);
 } cluster_ops;

@@ -88,7 +88,13 @@ class Demo:
         process = self.processes.pop(name)
         if process.poll() is None:
             process.send_signal(how)
-        process.wait(timeout=15)
+        try:
+            status = process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        if name in ("edge", "cloud") and how == signal.SIGTERM and status != 0:
+            raise Failed(f"{name} ended with status {status} when it was told to stop:\n{(self.home / (name + '.log')).read_text()[-1500:]}")
 
     def start_broker(self):
         path = self.home / "mosquitto.conf"
@@ -302,16 +308,20 @@ class Demo:
             print()
 
     def end(self, failed):
+        """Stop everything; False if an agent did not end as it should."""
+        well = True
         for name in ("cloud", "edge", "follow", "mosquitto"):
             if name in self.processes:
                 try:
                     self.stop(name)
-                except subprocess.TimeoutExpired:
-                    self.processes.get(name) and self.stop(name, signal.SIGKILL)
-        if failed or self.options.keep_files:
+                except (Failed, subprocess.TimeoutExpired) as problem:
+                    print(f"demo: FAILED: {problem}", file=sys.stderr)
+                    well = False
+        if failed or not well or self.options.keep_files:
             print(f"logs and files are in {self.home}", file=sys.stderr)
         else:
             shutil.rmtree(self.home, ignore_errors=True)
+        return well
 
 
 def main():
@@ -334,7 +344,9 @@ def main():
         print("demo: stopped", file=sys.stderr)
         return 130
     finally:
-        demo.end(failed)
+        stopped_well = demo.end(failed)
+    if not stopped_well:
+        return 1
     print(line, flush=True)
     return 0
 

@@ -427,7 +427,9 @@ class World:
                 if isinstance(part, Topics):
                     part.end()
                 elif isinstance(part, Process):
-                    part.end(signal.SIGTERM if isinstance(part, Cloud) else signal.SIGKILL)
+                    status = part.end(signal.SIGTERM if isinstance(part, Cloud) else signal.SIGKILL)
+                    if isinstance(part, Cloud) and status not in (0, None):
+                        raise AssertionError(f"{part.name} ended with status {status} when it was told to stop:\n{part.tail(4000)}")
             self.check_sanitizers()
         finally:
             shutil.rmtree(self.path, ignore_errors=True)

@@ -2,16 +2,15 @@
 
 import hashlib
 import random
-import unittest
 
-from agents import World, until
+from agents import until
+from case import Case, main
 from whole import Whole
 
 
-class WholeLoop(unittest.TestCase):
+class WholeLoop(Case):
     def setUp(self):
-        self.world = World()
-        self.addCleanup(self.world.close)
+        super().setUp()
         self.broker = self.world.broker(persist="always")
         self.edge = self.world.edge(self.broker, start=False, dataset_check_on_arrival="true")
         self.cloud = self.world.cloud(self.broker, self.edge, start=False)
@@ -86,4 +85,4 @@ class WholeLoop(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

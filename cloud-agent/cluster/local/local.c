@@ -224,14 +224,16 @@ static void on_part_closed(void *ctx)
 	l->pods = NULL;
 	close_state(l);
 	l->running = false;
-	l->stopped(l->stopped_ctx);
+	if (l->stopped)
+		l->stopped(l->stopped_ctx);
 }
 
 static void stop(cluster *c, void (*stopped)(void *ctx), void *ctx)
 {
 	local *l = (local *)c;
 	if (!l->running || l->stopping) {
-		stopped(ctx);
+		if (stopped)
+			stopped(ctx);
 		return;
 	}
 	l->stopping = true;
