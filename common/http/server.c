@@ -180,12 +180,16 @@ static int listen_on(const char *host, int port, error *err)
 
 static int socket_port(int fd)
 {
-	struct sockaddr_storage a = {0};
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} a = {.v6 = {0}};
 	socklen_t len = sizeof a;
 
-	if (getsockname(fd, (struct sockaddr *)&a, &len) != 0)
+	if (getsockname(fd, &a.any, &len) != 0)
 		return 0;
-	return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port : ((struct sockaddr_in *)&a)->sin_port);
+	return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
 static int server_listen(http_server *s, int fd, error *err)
