@@ -12,18 +12,15 @@
 #include "edge-agent/store/store.h"
 
 struct place {
-	char dir[64], path[96];
+	char *dir, *path;
 };
 
 static int setup(void **state)
 {
 	struct place *p = mem_alloc(sizeof *p);
-	const char *tmp = getenv("TMPDIR");
 
-	snprintf(p->dir, sizeof p->dir, "%.40s/store-XXXXXX", tmp ? tmp : "/tmp");
-	if (!mkdtemp(p->dir))
-		return -1;
-	snprintf(p->path, sizeof p->path, "%s/edge.db", p->dir);
+	p->dir = unit_folder();
+	p->path = mem_printf("%s/edge.db", p->dir);
 	*state = p;
 	return 0;
 }
@@ -32,7 +29,8 @@ static int teardown(void **state)
 {
 	struct place *p = *state;
 
-	file_remove_tree(p->dir, NULL);
+	unit_folder_remove(p->dir);
+	free(p->path);
 	free(p);
 	return 0;
 }
