@@ -512,7 +512,8 @@ struct controller {
 	uint64_t raise_id;                /* 0: none under way */
 	int64_t raise_at, raise_delay;
 	uint64_t last_id;
-	table jobs, uids, datasets, models, secrets, pods, owners, nodes, docs, statuses;
+	table jobs, uids, datasets, models, pods, owners, nodes, docs, statuses;
+	table secrets; /* url of the object store, a text of ours; "" if the Secret does not say */
 	job *dirty_head, *dirty_tail;
 	flight *flights, *flights_tail;
 	doc *queue_head, *queue_tail;

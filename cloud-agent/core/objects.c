@@ -345,6 +345,22 @@ pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *objec
 	return p;
 }
 
+/* ---- secrets ---- */
+
+/* Where the object store is, from a Secret's annotations; "" if they do not say. */
+static char *endpoint_read(const cJSON *object)
+{
+	static const char *const schemes[] = {"https://", "http://"};
+	const cJSON *annotations = json_member(json_member(object, "metadata"), "annotations");
+	const char *host = object_text(annotations, NULL, "s3-endpoint");
+	bool plain = strcmp(object_text(annotations, NULL, "s3-usehttps"), "0") == 0;
+	for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+		if (strncmp(host, schemes[i], strlen(schemes[i])) == 0)
+			host += strlen(schemes[i]);
+	}
+	return host[0] != '\0' ? mem_printf("%s%s", schemes[plain ? 1 : 0], host) : mem_strdup("");
+}
+
 /* ---- all ---- */
 
 void objects_put(controller *c, enum object_kind kind, const char *key, const char *ns, const char *name, cJSON *object)
@@ -363,10 +379,9 @@ void objects_put(controller *c, enum object_kind kind, const char *key, const ch
 			model_drop(c, key);
 		break;
 	case OBJECT_SECRET:
+		free(table_remove(&c->secrets, key));
 		if (object != NULL)
-			table_put(&c->secrets, key, c);
-		else
-			table_remove(&c->secrets, key);
+			table_put(&c->secrets, key, endpoint_read(object));
 		break;
 	case OBJECT_POD:
 		if (object != NULL)
@@ -392,6 +407,8 @@ void objects_fini(controller *c)
 		dataset_free(c, table_remove(&c->datasets, c->datasets.entries[0].key));
 	while (c->models.n > 0)
 		model_drop(c, c->models.entries[0].key);
+	while (c->secrets.n > 0)
+		free(table_remove(&c->secrets, c->secrets.entries[0].key));
 	table_fini(&c->pods);
 	table_fini(&c->owners);
 	table_fini(&c->datasets);

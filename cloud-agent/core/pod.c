@@ -39,7 +39,7 @@ static void env_put_url(const controller *c, cJSON *env, const char *name, const
 	free(placed);
 }
 
-static void env_put_secret(cJSON *env, const char *name, const char *secret)
+static void env_put_key(cJSON *env, const char *name, const char *secret)
 {
 	cJSON *entry = cJSON_CreateObject(), *from = cJSON_CreateObject(), *ref = cJSON_CreateObject();
 	json_put_string(entry, "name", name);
@@ -97,6 +97,18 @@ static void env_inference(const controller *c, const job *j, cJSON *env)
 	free(period);
 }
 
+/* The values themselves never enter the core: whoever starts the worker puts them in the place of the references. */
+static void env_credential(const controller *c, const job *j, cJSON *env, const char *secret)
+{
+	char *key = object_key(j->ns, secret);
+	const char *endpoint = table_get(&c->secrets, key);
+	free(key);
+	if (endpoint != NULL && endpoint[0] != '\0')
+		env_put(env, "S3_ENDPOINT_URL", endpoint);
+	env_put_key(env, "ACCESS_KEY_ID", secret);
+	env_put_key(env, "SECRET_ACCESS_KEY", secret);
+}
+
 static const char *lc_server(const controller *c, const char *node_name)
 {
 	const char *own = c->cfg.lc_server_of != NULL && node_name != NULL ? c->cfg.lc_server_of(c->cfg.lc_server_ctx, node_name) : NULL;
@@ -122,10 +134,8 @@ static cJSON *env_build(const controller *c, const job *j, enum worker_kind kind
 		env_eval(c, j, env);
 	else
 		env_inference(c, j, env);
-	if (secret != NULL && secret[0] != '\0' && !c->cfg.workers_in_place) {
-		env_put_secret(env, "ACCESS_KEY_ID", secret);
-		env_put_secret(env, "SECRET_ACCESS_KEY", secret);
-	}
+	if (secret != NULL && secret[0] != '\0')
+		env_credential(c, j, env, secret);
 	return env;
 }
 

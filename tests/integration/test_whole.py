@@ -61,6 +61,21 @@ class WholeLoop(Case):
         self.assertEqual(sorted(self.whole.rounds()), [1, 2, 3, 4, 5])
         self.whole.check_samples()
 
+    def test_credentials_reach_the_workers(self):
+        self.begin(secret={"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s3", "annotations": {"s3-endpoint": "minio:9000"}},
+                           "stringData": {"ACCESS_KEY_ID": "the-id", "SECRET_ACCESS_KEY": "the-key"}})
+        lines = until(lambda: self.whole.environment.exists() and self.whole.environment.read_text().splitlines(), "the worker has started")
+        self.assertLessEqual({"S3_ENDPOINT_URL=https://minio:9000", "ACCESS_KEY_ID=the-id", "SECRET_ACCESS_KEY=the-key"}, set(lines))
+        self.round(1)  # its train and eval workers start with them too
+        self.assertNotIn("the-key", self.cloud.text() + self.edge.text() + "".join(m.payload for m in self.whole.topics.messages))
+
+    def test_a_key_that_is_missing_is_said(self):
+        self.begin(secret={"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s3"}, "stringData": {"ACCESS_KEY_ID": "the-id"}})
+        self.cloud.wait_log("the Secret default/s3 has no key SECRET_ACCESS_KEY")
+        self.whole.feed()
+        failed = self.whole.topics.wait(self.whole.at(1, "Train", "Failed"), "the stage fails").document
+        self.assertIn("SECRET_ACCESS_KEY", failed["message"])
+
     def test_broker_that_forgets_everything(self):
         self.begin()
         self.round(1)

@@ -33,11 +33,13 @@ else:
 
 
 class Whole:
-    """metrics: accuracy of new and old model that each evaluation reports. Every 10 samples make a round."""
+    """metrics: accuracy of new and old model that each evaluation reports. Every 10 samples make a round. secret: a Secret manifest that the
+    job names. The inference worker leaves its environment in `environment`."""
 
-    def __init__(self, world, broker, edge, cloud, metrics=(0.9, 0.5)):
+    def __init__(self, world, broker, edge, cloud, metrics=(0.9, 0.5), secret=None):
         self.world, self.broker, self.edge, self.cloud = world, broker, edge, cloud
         self.folder = world.path / "job"
+        self.environment, self.secret = self.folder / "environment", secret
         for name in ("data", "models", "output"):
             (self.folder / name).mkdir(parents=True)
         self.samples = self.folder / "data" / "samples.txt"
@@ -59,8 +61,10 @@ class Whole:
             return {"apiVersion": "sedna.io/v1alpha1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
         condition = {"operator": ">=", "threshold": 8, "metric": "num_of_samples"}
         deploy = {"operator": ">", "threshold": 0, "metric": "accuracy_delta"}
-        inference = {"spec": {"nodeName": self.edge.node, "containers": [{"name": "i", "command": ["/bin/sleep", "1000000"]}]}}
-        return [thing("Dataset", "d", {"url": str(self.samples), "format": "txt", "nodeName": self.edge.node}),
+        serve = ["/bin/sh", "-c", 'env > "$0.new" && mv "$0.new" "$0" && exec sleep 1000000', str(self.environment)]
+        inference = {"spec": {"nodeName": self.edge.node, "containers": [{"name": "i", "command": serve}]}}
+        credential = {"credentialName": self.secret["metadata"]["name"]} if self.secret else {}
+        return [self.secret] * bool(self.secret) + [thing("Dataset", "d", {"url": str(self.samples), "format": "txt", "nodeName": self.edge.node}),
                 thing("Model", "initial", {"url": str(self.folder / "models" / "initial.bin"), "format": "bin"}),
                 thing("Model", "deploy", {"url": str(self.folder / "models" / "deploy.bin"), "format": "bin"}),
                 thing("IncrementalLearningJob", "j", {
@@ -69,7 +73,7 @@ class Whole:
                     "evalSpec": {"template": self.template("eval", metrics)},
                     "deploySpec": {"model": {"name": "deploy"}, "trigger": {"checkPeriodSeconds": 1, "condition": deploy},
                                    "template": inference},
-                    "outputDir": str(self.folder / "output")})]
+                    "outputDir": str(self.folder / "output"), **credential})]
 
     def feed(self, n=10):
         with open(self.samples, "a", encoding="utf-8") as file:

@@ -143,7 +143,45 @@ static void test_mounted(void **state)
 	assert_string_equal(env(pod, "DATA_PATH_PREFIX"), "/home/data");
 	assert_string_equal(env(pod, "MODEL_URL"), "/home/data/out/train/1");
 	assert_string_equal(env(pod, "ACCESS_KEY_ID"), "(from)");
+	assert_string_equal(env(pod, "S3_ENDPOINT_URL"), "(none)"); /* the Secret does not say */
 	harness_free(h);
+}
+
+/* What the annotations of the Secret say, and what goes to the worker. */
+static void test_credentials_in_place(void **state)
+{
+	static const struct {
+		const char *endpoint, *use_https, *url;
+	} rows[] = {
+		{"minio:9000", NULL, "https://minio:9000"},
+		{"minio:9000", "1", "https://minio:9000"},
+		{"minio:9000", "0", "http://minio:9000"},
+		{"http://minio:9000", NULL, "https://minio:9000"},
+		{NULL, "0", "(none)"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		harness *h = harness_new();
+		harness_add_world(h, "edge-1");
+		json_put_string(harness_spec(h, "j"), "credentialName", "s3");
+		cJSON *secret = cJSON_CreateObject(), *metadata = cJSON_AddObjectToObject(secret, "metadata");
+		json_put_string(metadata, "name", "s3");
+		cJSON *annotations = cJSON_AddObjectToObject(metadata, "annotations");
+		json_put_string(annotations, "s3-endpoint", rows[i].endpoint);
+		json_put_string(annotations, "s3-usehttps", rows[i].use_https);
+		harness_start(h);
+		harness_put(h, OBJECT_SECRET, secret);
+		harness_run(h);
+		ready(h, 1);
+		const enum worker_kind kinds[] = {WORKER_INFERENCE, WORKER_TRAIN};
+		for (int k = 0; k < 2; k++) {
+			const cJSON *pod = pod_object(h, kinds[k], k);
+			assert_string_equal(env(pod, "S3_ENDPOINT_URL"), rows[i].url);
+			assert_string_equal(env(pod, "ACCESS_KEY_ID"), "(from)");
+			assert_string_equal(env(pod, "SECRET_ACCESS_KEY"), "(from)");
+		}
+		harness_free(h);
+	}
 }
 
 static void test_long_name(void **state)
@@ -1023,6 +1061,7 @@ int main(void)
 		cmocka_unit_test(test_train_pod),
 		cmocka_unit_test(test_other_pods),
 		cmocka_unit_test(test_mounted),
+		cmocka_unit_test(test_credentials_in_place),
 		cmocka_unit_test(test_long_name),
 		cmocka_unit_test(test_vanished),
 		cmocka_unit_test(test_name_taken),
