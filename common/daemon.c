@@ -21,8 +21,8 @@ void daemon_init(void)
 	/* On a device the memory of idle arenas counts more than contention among threads that mostly sleep. */
 	mallopt(M_ARENA_MAX, 1);
 	/* Fixed thresholds: by default the first large buffer that is freed raises them, and what follows is never given back. */
-	mallopt(M_MMAP_THRESHOLD, 64 * 1024);
-	mallopt(M_TRIM_THRESHOLD, 64 * 1024);
+	mallopt(M_MMAP_THRESHOLD, 512 * 1024);
+	mallopt(M_TRIM_THRESHOLD, 512 * 1024);
 	mem_init();
 	signal(SIGPIPE, SIG_IGN);
 	setenv("UV_THREADPOOL_SIZE", "2", 0);

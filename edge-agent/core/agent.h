@@ -101,7 +101,7 @@ enum edge_action_kind {
 };
 
 enum edge_change_kind {
-	CHANGE_PUT_JOB,          /* record: document, state and all rows; replaces what the store has for its uid */
+	CHANGE_PUT_JOB,          /* record: document, state and all rows; replaces what the store has for its uid, which is base */
 	CHANGE_DROP_JOB,         /* uid: record, rows */
 	CHANGE_PUT_META,         /* meta */
 	CHANGE_PUT_DATASET,      /* uid, text (the document) */
@@ -115,6 +115,7 @@ typedef struct edge_change {
 	const char *uid;
 	const char *text;
 	const record *record;
+	const record *base; /* PUT_JOB: as last committed, so that what is the same need not be written; NULL: nothing is stored */
 	const store_meta *meta;
 	const provisional *provisional;
 } edge_change;

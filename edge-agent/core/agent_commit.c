@@ -51,7 +51,7 @@ static void job_gather(edge_agent *a, job *j, moment now, bool allowed)
 		return;
 	}
 	j->draft = next;
-	commit__change(a, (edge_change){.kind = CHANGE_PUT_JOB, .uid = j->uid, .record = next});
+	commit__change(a, (edge_change){.kind = CHANGE_PUT_JOB, .uid = j->uid, .record = next, .base = j->rec});
 }
 
 static void dataset_gather(edge_agent *a, dataset *d)

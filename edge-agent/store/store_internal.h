@@ -37,7 +37,7 @@
 		"INSERT INTO report VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO UPDATE SET phase = ?5, seq = ?6,"          \
 		" settled = ?7, first = ?8, reason = ?9, payload = ?10, sum = ?11"                                                                 \
 		" WHERE (phase, seq, settled, first, reason, payload, sum) IS NOT (?5, ?6, ?7, ?8, ?9, ?10, ?11)")                                 \
-	X(REPORT_DROP, "DELETE FROM report WHERE rowid = ?1")                                                                                  \
+	X(REPORT_DROP, "DELETE FROM report WHERE uid = ?1 AND round = ?2 AND stage = ?3 AND what = ?4")                                        \
 	X(REPORT_DROP_ALL, "DELETE FROM report WHERE uid = ?1")                                                                                \
 	X(REPORT_ORPHANS, "DELETE FROM report WHERE uid NOT IN (SELECT uid FROM job)")                                                         \
 	X(DATASET_ALL, "SELECT uid, document, sum FROM dataset ORDER BY uid")                                                                  \

@@ -84,35 +84,43 @@ static int put_report(store *s, const char *uid, const outbox_row *row, error *e
 	return store__run(s, st, err, "store a report");
 }
 
-/* Remove the reports that are stored for uid and not in r. */
-static int drop_reports(store *s, const char *uid, const record *r, error *err)
+static bool row_same(const outbox_row *a, const outbox_row *b)
 {
-	int64_t gone[RECORD_MAX_ROWS * 2];
-	size_t n = 0;
-	sqlite3_stmt *st = store__statement(s, STATEMENT_REPORT_OF);
-	int rc, code = 0;
+	return a && a->seq == b->seq && a->settled == b->settled && a->from == b->from && position_compare(a->position, b->position) == 0 &&
+		strcmp(a->reason ? a->reason : "", b->reason ? b->reason : "") == 0 && strcmp(a->payload, b->payload) == 0;
+}
+
+static int drop_report(store *s, const char *uid, const outbox_row *row, error *err)
+{
+	sqlite3_stmt *st = store__statement(s, STATEMENT_REPORT_DROP);
 
 	store__bind(st, 1, uid);
-	while ((rc = sqlite3_step(st)) == SQLITE_ROW && n < sizeof gone / sizeof gone[0]) {
-		enum stage stage;
-		enum report_what what;
+	sqlite3_bind_int64(st, 2, row->position.round);
+	store__bind(st, 3, stage_name(row->position.stage));
+	store__bind(st, 4, report_what_word(row->what));
+	return store__run(s, st, err, "drop a report");
+}
 
-		if (!stage_parse(column(st, 1), &stage) || !report_what_parse(column(st, 2), &what) ||
-			!record_row(r, sqlite3_column_int64(st, 0), stage, what))
-			gone[n++] = sqlite3_column_int64(st, 10);
-	}
-	if (rc != SQLITE_DONE && rc != SQLITE_ROW)
-		code = store__error(s, err, "list reports");
-	sqlite3_reset(st);
-	for (size_t i = 0; code == 0 && i < n; i++) {
-		st = store__statement(s, STATEMENT_REPORT_DROP);
-		sqlite3_bind_int64(st, 1, gone[i]);
-		code = store__run(s, st, err, "drop a report");
-	}
+static const outbox_row *row_like(const record *r, const outbox_row *row)
+{
+	return record_row(r, row->position.round, row->position.stage, row->what);
+}
+
+/* Only what differs from `base`: a record changes often, its reports seldom. */
+static int put_reports(store *s, const char *uid, const record *base, const record *r, error *err)
+{
+	int code = 0;
+
+	for (size_t i = 0; code == 0 && base && i < base->n_rows; i++)
+		if (!row_like(r, &base->rows[i]))
+			code = drop_report(s, uid, &base->rows[i], err);
+	for (size_t i = 0; code == 0 && i < r->n_rows; i++)
+		if (!base || !row_same(row_like(base, &r->rows[i]), &r->rows[i]))
+			code = put_report(s, uid, &r->rows[i], err);
 	return code;
 }
 
-static int put_job(store *s, const record *r, error *err)
+static int put_job(store *s, const record *base, const record *r, error *err)
 {
 	const char *uid = r->desired->job.uid;
 	char *state = record_state_encode(r);
@@ -125,9 +133,7 @@ static int put_job(store *s, const record *r, error *err)
 	sqlite3_bind_int64(st, 4, store__sum(3, uid, r->document, state));
 	code = store__run(s, st, err, "store a job");
 	if (code == 0)
-		code = drop_reports(s, uid, r, err);
-	for (size_t i = 0; code == 0 && i < r->n_rows; i++)
-		code = put_report(s, uid, &r->rows[i], err);
+		code = put_reports(s, uid, base, r, err);
 	free(state);
 	return code;
 }
@@ -169,7 +175,7 @@ static int apply(store *s, const edge_change *c, error *err)
 
 	switch (c->kind) {
 	case CHANGE_PUT_JOB:
-		return put_job(s, c->record, err);
+		return put_job(s, c->base, c->record, err);
 	case CHANGE_DROP_JOB:
 		code = drop_keyed(s, STATEMENT_REPORT_DROP_ALL, c->uid, err);
 		return code ? code : drop_keyed(s, STATEMENT_JOB_DROP, c->uid, err);

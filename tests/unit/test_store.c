@@ -73,11 +73,16 @@ static record *make_record(const char *uid, int64_t round, int rows)
 	return r;
 }
 
-static int put(store *s, const record *r, error *err)
+static int put_over(store *s, const record *base, const record *r, error *err)
 {
-	edge_change change = {.kind = CHANGE_PUT_JOB, .uid = r->desired->job.uid, .record = r};
+	edge_change change = {.kind = CHANGE_PUT_JOB, .uid = r->desired->job.uid, .record = r, .base = base};
 
 	return store_commit(s, &change, 1, err);
+}
+
+static int put(store *s, const record *r, error *err)
+{
+	return put_over(s, NULL, r, err);
 }
 
 static store *open_store(const struct place *p, bool *fresh)
@@ -167,7 +172,7 @@ static void rows_that_left_the_record_are_dropped(void **state)
 	size_t rows;
 
 	assert_int_equal(put(s, three, NULL), 0);
-	assert_int_equal(put(s, one, NULL), 0);
+	assert_int_equal(put_over(s, three, one, NULL), 0);
 	store_close(s);
 	assert_int_equal(stored_round(p, "u1", &rows), 4);
 	assert_int_equal(rows, 1);
@@ -177,6 +182,40 @@ static void rows_that_left_the_record_are_dropped(void **state)
 	assert_int_equal(stored_round(p, "u1", &rows), 0);
 	record_free(three);
 	record_free(one);
+}
+
+static void rows_that_changed_are_written(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	record *before = make_record("u1", 4, 4), *after = make_record("u1", 4, 4);
+	const record *stored;
+	edge_agent *a;
+
+	after->rows[1].settled = true;
+	after->rows[2].seq = 9;
+	after->rows[2].payload = "{\"v\":1,\"again\":true}";
+	after->rows[3].reason = "TrainFailed";
+	assert_int_equal(put(s, before, NULL), 0);
+	assert_int_equal(put_over(s, before, after, NULL), 0);
+	store_close(s);
+	s = open_store(p, &fresh);
+	a = restore(s);
+	stored = edge_agent_record(a, "u1");
+	assert_int_equal(stored->n_rows, 4);
+	for (size_t i = 0; i < 4; i++) {
+		const outbox_row *row = record_row(stored, 4 + (int64_t)i, STAGE_TRAIN, REPORT_READY);
+
+		assert_int_equal(row->settled, i == 1);
+		assert_int_equal(row->seq, i == 2 ? 9 : (int)i + 1);
+		assert_string_equal(row->payload, after->rows[i].payload);
+		assert_string_equal(row->reason ? row->reason : "", i == 3 ? "TrainFailed" : "");
+	}
+	edge_agent_free(a);
+	store_close(s);
+	record_free(before);
+	record_free(after);
 }
 
 static void all_changes_or_none(void **state)
@@ -371,14 +410,17 @@ static void the_wal_ends_anywhere(void **state)
 	char *wal_path = mem_printf("%s-wal", p->path), *shm_path = mem_printf("%s-shm", p->path);
 	buf db = {0}, wal = {0};
 	int64_t last = 0, seen = 0;
+	record *before = NULL;
 
 	edge_agent_free(restore(s));
 	for (int64_t round = 1; round <= 6; round++) {
 		record *r = make_record("u1", round, (int)round);
 
-		assert_int_equal(put(s, r, NULL), 0);
-		record_free(r);
+		assert_int_equal(put_over(s, before, r, NULL), 0);
+		record_free(before);
+		before = r;
 	}
+	record_free(before);
 	read_all(p->path, &db);
 	read_all(wal_path, &wal);
 	store_close(s);
@@ -440,14 +482,14 @@ static void a_full_disk_at_every_write(void **state)
 		error err = {0};
 
 		writes_left = n;
-		code = put(s, after, &err);
+		code = put_over(s, before, after, &err);
 		writes_left = -1;
 		if (code == 0)
 			break;
 		assert_int_equal(code, ERROR_NO_SPACE);
 		failures++;
 		/* Usable, and as before: the same record is put without any write that changes it. */
-		assert_int_equal(put(s, before, NULL), 0);
+		assert_int_equal(put_over(s, before, before, NULL), 0);
 	}
 	vfs->xSetSystemCall(vfs, name, NULL);
 	assert_true(failures > 0);
@@ -501,6 +543,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(round_trip, setup, teardown),
 		cmocka_unit_test_setup_teardown(rows_that_left_the_record_are_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(rows_that_changed_are_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(all_changes_or_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_process_at_a_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_nodes_store_is_set_aside, setup, teardown),
