@@ -220,13 +220,6 @@ static void on_refused(void *ctx, enum mqtt_refusal what, const char *filter, in
 		L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
 }
 
-static void on_dropped(void *ctx, uint64_t n)
-{
-	(void)ctx;
-	/* Reports are repeated until they are settled. */
-	log_warn("link", "messages came faster than they were taken and some were dropped; they come again", L_INT("messages", n));
-}
-
 /* ---- life ---- */
 
 static bool on_ready(void *ctx, const char **why)
@@ -307,8 +300,7 @@ static int start_link(app *a, error *err)
 		.on_message = on_message,
 		.on_batch = on_batch,
 		.on_published = on_published,
-		.on_refused = on_refused,
-		.on_dropped = on_dropped};
+		.on_refused = on_refused};
 	struct mqtt_subscription subscriptions[MQTT_SUBSCRIPTIONS_MAX];
 	struct mqtt_config config;
 	mqtt_options_hold hold;

@@ -201,18 +201,6 @@ static void on_refused(void *ctx, enum mqtt_refusal what, const char *filter, in
 		L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
 }
 
-/* Documents were lost on the way in: as after a connect, the cloud agent answers a birth with all of this node's. */
-static void on_dropped(void *ctx, uint64_t n)
-{
-	app *a = ctx;
-
-	(void)n;
-	if (mqtt_client_state(a->mqtt) != MQTT_UP)
-		return;
-	edge_agent_link(a->agent, true, clock_now());
-	pump(a);
-}
-
 static void on_post(void *ctx, uint64_t id, worker_post *post)
 {
 	app *a = ctx;
@@ -344,8 +332,7 @@ static int start_link(app *a, error *err)
 		.on_message = on_message,
 		.on_batch = on_batch,
 		.on_published = on_published,
-		.on_refused = on_refused,
-		.on_dropped = on_dropped};
+		.on_refused = on_refused};
 	struct mqtt_config config;
 	mqtt_options_hold hold;
 	char *will_topic, *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);

@@ -7,9 +7,31 @@
 #include "common/mqtt/client_internal.h"
 #include "common/mqtt/reason.h"
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static size_t filter_size(const mqtt_client *c, size_t index)
 {
 	return strlen(c->settings->subscriptions[index].filter);
+}
+
+static void subscribe(mqtt_client *c, bool again)
+{
+	c->subscribing = c->settings->c.n_subscriptions;
+	c->subscribed_at = uv_now(c->loop);
+	c->lost = false;
+	for (size_t i = 0; i < c->settings->c.n_subscriptions; i++) {
+		liveness_sent(&c->liveness, filter_size(c, i), c->subscribed_at);
+		link_subscribe(c->link, i, again);
+	}
+}
+
+/* When to subscribe again. Spaced, since all that is retained then comes at once: whoever could not keep up gets no more of it than this. */
+static uint64_t resubscribe_at(const mqtt_client *c)
+{
+	return c->lost && c->subscribing == 0 ? c->subscribed_at + c->settings->c.resubscribe_ms : UINT64_MAX;
 }
 
 void client__watch(mqtt_client *c)
@@ -17,6 +39,11 @@ void client__watch(mqtt_client *c)
 	uint64_t now = uv_now(c->loop), next;
 	char text[100];
 
+	if (resubscribe_at(c) <= now) {
+		c->counters.resubscribes++;
+		log_info("mqtt", "subscribing again, for the retained messages among those that were lost");
+		subscribe(c, true);
+	}
 	switch (liveness_check(&c->liveness, now, &next)) {
 	case LIVENESS_PROBE:
 		link_probe(c->link);
@@ -31,17 +58,18 @@ void client__watch(mqtt_client *c)
 	case LIVENESS_FINE:
 		break;
 	}
-	client__arm(c, next);
+	client__arm(c, earlier(next, resubscribe_at(c)));
 }
 
-/* Something was sent: the time to give up may be before the time to ask. Later times are found when the timer is due. */
-static void watch_sent(mqtt_client *c)
+/* Something was sent, or lost: there may be something to do before the time that the timer is set to. Later times are found when it is due. */
+static void watch_sooner(mqtt_client *c)
 {
 	uint64_t next;
 
 	if (c->state != MQTT_UP)
 		return;
 	liveness_check(&c->liveness, uv_now(c->loop), &next);
+	next = earlier(next, resubscribe_at(c));
 	if (next < c->armed_at)
 		client__arm(c, next);
 }
@@ -61,7 +89,7 @@ void client__pump(mqtt_client *c)
 		sent = true;
 	}
 	if (sent)
-		watch_sent(c);
+		watch_sooner(c);
 }
 
 static uint32_t lower(uint32_t ours, uint32_t theirs)
@@ -85,10 +113,7 @@ static void went_up(mqtt_client *c, const struct event *e)
 	log_info("mqtt", "connected", L_STR("broker", e->text), L_INT("session_present", e->flag));
 	if (e->limits.no_retain || e->limits.no_qos1)
 		log_error("mqtt", "this broker keeps no retained messages or does no QoS 1: nothing will work with it", L_STR("broker", e->text));
-	for (size_t i = 0; i < config->n_subscriptions; i++) {
-		liveness_sent(&c->liveness, filter_size(c, i), now);
-		link_subscribe(c->link, i);
-	}
+	subscribe(c, false);
 	client__arm(c, now);
 	if (c->cb.on_up)
 		c->cb.on_up(c->cb.ctx, e->flag);
@@ -115,7 +140,7 @@ static void got_published(mqtt_client *c, const struct event *e)
 	if (e->reason >= REASON_FAILURE) {
 		c->counters.refused_publishes++;
 		reason_text(e->reason, "the publish", text, sizeof text);
-		log_warn("mqtt", "publish refused", L_STR("error", text));
+		log_error("mqtt", "publish refused", L_STR("error", text));
 	} else {
 		c->counters.published++;
 	}
@@ -137,6 +162,8 @@ static void got_subscribed(mqtt_client *c, const struct event *e)
 	char text[256];
 
 	liveness_answered(&c->liveness, filter_size(c, (size_t)e->token), uv_now(c->loop));
+	if (--c->subscribing == 0)
+		watch_sooner(c);
 	if (e->reason < REASON_FAILURE)
 		return;
 	c->counters.refused_subscriptions++;
@@ -215,6 +242,8 @@ void client__take_events(mqtt_client *c)
 		return;
 	c->counters.dropped_in += dropped;
 	log_error("mqtt", "messages lost: they came faster than they were taken", L_INT("dropped", dropped));
-	if (c->cb.on_dropped)
-		c->cb.on_dropped(c->cb.ctx, dropped);
+	if (c->state == MQTT_UP) { /* every connect subscribes anyway */
+		c->lost = true;
+		watch_sooner(c);
+	}
 }

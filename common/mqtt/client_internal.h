@@ -29,6 +29,10 @@ struct mqtt_client {
 	struct outgoing out;
 	bool was_full; /* somebody was refused and waits for on_room */
 
+	size_t subscribing;     /* subscriptions that wait for their answer */
+	uint64_t subscribed_at; /* all of them, the last time */
+	bool lost;              /* messages since then: subscribe again */
+
 	bool started, stopping, free_when_closed;
 	void (*done)(void *ctx);
 	void *done_ctx;
@@ -45,6 +49,6 @@ void client__closed(mqtt_client *c);
 /* client_events.c */
 void client__take_events(mqtt_client *c);
 void client__pump(mqtt_client *c);  /* hand over what the window lets go */
-void client__watch(mqtt_client *c); /* probe or give up, and come back at the next time for it */
+void client__watch(mqtt_client *c); /* probe, give up or subscribe again, and come back at the next time for it */
 
 #endif

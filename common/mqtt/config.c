@@ -21,6 +21,8 @@ void mqtt_config_init(struct mqtt_config *config)
 		.max_inflight = 16,
 		.max_payload = (size_t)256 * 1024,
 		.queue_bytes = (size_t)1024 * 1024,
+		.patience_ms = 5000,
+		.resubscribe_ms = 10 * 1000,
 	};
 }
 
@@ -64,6 +66,8 @@ static int check_ranges(const struct mqtt_config *c, error *err)
 		{"back-off minimum (ms)", c->backoff_min_ms, 1, c->backoff_max_ms},
 		{"back-off maximum (ms)", c->backoff_max_ms, 1, 24 * 3600 * 1000},
 		{"stop timeout (ms)", c->stop_timeout_ms, 1, 3600 * 1000},
+		{"patience (ms)", c->patience_ms, 1, 3600 * 1000},
+		{"time between subscriptions (ms)", c->resubscribe_ms, 1, 3600 * 1000},
 		{"messages in flight", c->max_inflight, 1, INFLIGHT_MAX},
 		{"payload limit (bytes)", c->max_payload, 1, PAYLOAD_MAX},
 	};

@@ -11,8 +11,7 @@
 #include "common/mqtt/link_internal.h"
 
 enum {
-	STACK_BYTES = 256 * 1024, /* it needs little; this bounds what a deep call of the resolver or of OpenSSL may touch */
-	INBOX_PATIENCE_MS = 5000  /* a loop that is busy for longer loses messages */
+	STACK_BYTES = 256 * 1024 /* it needs little; this bounds what a deep call of the resolver or of OpenSSL may touch */
 };
 
 struct job {
@@ -20,6 +19,7 @@ struct job {
 	enum job_kind kind;
 	uint32_t attempt, address;
 	size_t index; /* broker or subscription */
+	bool again;
 	struct message *message;
 };
 
@@ -30,7 +30,7 @@ struct link *link_new(struct settings *settings, uv_async_t *wake)
 	if (uv_mutex_init(&l->lock) || uv_cond_init(&l->wake))
 		abort();
 	l->settings = settings;
-	l->inbox = inbox_new(wake, settings->c.queue_bytes, INBOX_PATIENCE_MS);
+	l->inbox = inbox_new(wake, settings->c.queue_bytes, settings->c.patience_ms);
 	l->last = &l->first;
 	/* All publishes of the window, all subscriptions, one probe. */
 	l->n_operations = settings->c.max_inflight + settings->c.n_subscriptions + 1;
@@ -77,7 +77,7 @@ static void do_job(struct link *l, struct job *j)
 		link__paho_open(l, &l->settings->brokers[j->index], j->address);
 		break;
 	case JOB_SUBSCRIBE:
-		link__paho_subscribe(l, j->index);
+		link__paho_subscribe(l, j->index, j->again);
 		break;
 	case JOB_PUBLISH:
 		link__paho_publish(l, j->message);
@@ -172,11 +172,12 @@ void link_open(struct link *l, uint32_t attempt, size_t broker, uint32_t address
 	push(l, j, false);
 }
 
-void link_subscribe(struct link *l, size_t index)
+void link_subscribe(struct link *l, size_t index, bool again)
 {
 	struct job *j = job_new(JOB_SUBSCRIBE);
 
 	j->index = index;
+	j->again = again;
 	push(l, j, false);
 }
 

@@ -21,7 +21,8 @@ struct link;
 struct link *link_new(struct settings *settings, uv_async_t *wake);
 /* Starts the thread if need be. Ends in EVENT_UP or EVENT_OPEN_ERROR, some time. `address` picks one of the name's addresses, modulo. */
 void link_open(struct link *l, uint32_t attempt, size_t broker, uint32_t address);
-void link_subscribe(struct link *l, size_t index);    /* -> EVENT_SUBSCRIBED */
+/* -> EVENT_SUBSCRIBED. `again`: for the retained messages, which come even where the subscription wants them only if it is new. */
+void link_subscribe(struct link *l, size_t index, bool again);
 void link_publish(struct link *l, struct message *m); /* takes it -> EVENT_PUBLISHED */
 /* Something small that every broker answers at once -> EVENT_PROBED. */
 void link_probe(struct link *l);

@@ -44,7 +44,7 @@ struct link {
 
 /* On the link's thread. */
 void link__paho_open(struct link *l, const struct broker_url *broker, uint32_t address);
-void link__paho_subscribe(struct link *l, size_t index);
+void link__paho_subscribe(struct link *l, size_t index, bool again);
 void link__paho_publish(struct link *l, const struct message *m);
 void link__paho_probe(struct link *l);
 void link__paho_close(struct link *l); /* returns when no callback can come any more */

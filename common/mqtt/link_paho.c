@@ -426,7 +426,7 @@ static struct operation *begin(struct link *l, enum job_kind kind, int64_t token
 	return op;
 }
 
-void link__paho_subscribe(struct link *l, size_t index)
+void link__paho_subscribe(struct link *l, size_t index, bool again)
 {
 	const struct mqtt_subscription *s = &l->settings->subscriptions[index];
 	MQTTAsync_responseOptions options;
@@ -438,6 +438,8 @@ void link__paho_subscribe(struct link *l, size_t index)
 	options.subscribeOptions.noLocal = s->no_local;
 	options.subscribeOptions.retainAsPublished = s->retain_as_published;
 	options.subscribeOptions.retainHandling = (unsigned char)s->retain_handling;
+	if (again && s->retain_handling == MQTT_RETAINED_IF_NEW)
+		options.subscribeOptions.retainHandling = MQTT_RETAINED_ALWAYS;
 	if ((rc = MQTTAsync_subscribe(l->paho, s->filter, s->qos, &options)) != MQTTASYNC_SUCCESS)
 		give_up(op, rc, 0x8f);
 }

@@ -20,6 +20,7 @@ static metric_row link_rows[] = {
 	{LINK(refused_publishes), METRIC_COUNTER, "ilmare_mqtt_refused_publishes_total", "Messages that the broker refused.", NULL},
 	{LINK(limited), METRIC_COUNTER, "ilmare_mqtt_limited_total", "Messages not sent because a bound was reached.", NULL},
 	{LINK(dropped_in), METRIC_COUNTER, "ilmare_mqtt_dropped_in_total", "Messages lost because they were not taken in time.", NULL},
+	{LINK(resubscribes), METRIC_COUNTER, "ilmare_mqtt_resubscribes_total", "New subscriptions, to get what was lost.", NULL},
 };
 
 void mqtt_metrics_set(const mqtt_client *client)

@@ -5,6 +5,10 @@
  * name anew. Nothing is kept over a lost connection: what was not acknowledged by then is void, and the caller, whose outbox is durable,
  * publishes again after `on_up`. Messages go out with QoS 1, marked as UTF-8 JSON.
  *
+ * Messages that the loop does not take wait in the queue, and when that is full at the broker. What comes while the loop is away for longer
+ * than `patience_ms` is lost, visibly; then the client subscribes again, which brings all retained messages once more, also those that
+ * did get through. What is not retained is for its sender to repeat.
+ *
  * The loop thread owns a client: it makes all calls and gets all callbacks. No call waits for the network, a name server or Paho's
  * global lock: a thread of the client's own makes every call of the library (see link.h). Callbacks may publish and stop; they may not free.
  *
@@ -76,8 +80,6 @@ struct mqtt_callbacks {
 	/* The broker refused the connection (name, password, banned, …) or a subscription (`topic`, else NULL). The client goes on by itself:
 	 * a refused connection is tried again with back-off, a refused subscription at the next connect. */
 	void (*on_refused)(void *ctx, enum mqtt_refusal what, const char *topic, int reason, const char *text);
-	/* Messages were lost because the loop did not take them for too long: ask for everything again. `n` since the last call. */
-	void (*on_dropped)(void *ctx, uint64_t n);
 };
 
 struct mqtt_config {
@@ -96,6 +98,8 @@ struct mqtt_config {
 	uint32_t max_inflight;                   /* unacknowledged publishes; the broker may lower it */
 	size_t max_payload;                      /* of one message, in and out */
 	size_t queue_bytes;                      /* bound of what waits, in each direction (one message always fits) */
+	uint32_t patience_ms;                    /* how long a message waits for room in the queue, before it is lost */
+	uint32_t resubscribe_ms;                 /* after such a loss: at most one new subscription in this time */
 	struct mqtt_will will;
 	const struct mqtt_subscription *subscriptions;
 	size_t n_subscriptions; /* at most MQTT_SUBSCRIPTIONS_MAX */
@@ -108,13 +112,13 @@ struct mqtt_counters {
 	uint64_t messages_in, bytes_in, messages_out, bytes_out;              /* bytes of topics and payloads */
 	uint64_t published, refused_publishes, refused_subscriptions;         /* acknowledged / refused by the broker */
 	uint64_t limited;                                                     /* publishes answered with ERROR_LIMIT */
-	uint64_t dropped_in;                                                  /* see on_dropped */
+	uint64_t dropped_in, resubscribes;                                    /* messages lost; new subscriptions because of that */
 };
 
 enum mqtt_state { MQTT_STOPPED, MQTT_WAITING, MQTT_CONNECTING, MQTT_CLOSING, MQTT_UP, MQTT_STOPPING };
 
 /* Everything at its default: keep-alive 60 s, session expiry 7 days, connect timeout 30 s, back-off 1 s … 2 min, stop 4 s, 16 in flight,
- * payload 256 kB, queues 1 MiB; no broker, no will, nothing subscribed. */
+ * payload 256 kB, queues 1 MiB, patience 5 s, resubscribe 10 s; no broker, no will, nothing subscribed. */
 void mqtt_config_init(struct mqtt_config *config);
 /* 0, or ERROR_INVALID / ERROR_LIMIT, or ERROR_DENIED for a broker without TLS off this machine and no `insecure`; the text names the value. */
 int mqtt_config_check(const struct mqtt_config *config, error *err);

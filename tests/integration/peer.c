@@ -87,11 +87,6 @@ static void on_refused(void *ctx, enum mqtt_refusal what, const char *topic, int
 	snprintf(p->refused_topic, sizeof p->refused_topic, "%s", topic ? topic : "");
 }
 
-static void on_dropped(void *ctx, uint64_t n)
-{
-	((struct peer *)ctx)->dropped += n;
-}
-
 void peer_config(struct mqtt_config *config, const char *const *url)
 {
 	static const struct mqtt_subscription all = {.filter = "t/#", .qos = 1};
@@ -117,7 +112,6 @@ void peer_start(struct peer *p, uv_loop_t *loop, const struct mqtt_config *confi
 		.on_published = on_published,
 		.on_room = on_room,
 		.on_refused = on_refused,
-		.on_dropped = on_dropped,
 	};
 	error err;
 

@@ -24,7 +24,7 @@ struct peer {
 	int refused_connects, refused_subscriptions, refused_reason;
 	char refused_text[256], refused_topic[128];
 	/* on_message: all are counted, the first ones kept */
-	uint64_t received, dropped, out_of_order;
+	uint64_t received, out_of_order;
 	int64_t last_number; /* of payloads that begin with one */
 	struct {
 		char *topic, *payload;

@@ -457,7 +457,7 @@ static void test_flood(void **state)
 	loop_until(&f->loop, a->published == FLOOD && a->received == FLOOD, 60000);
 	print_message("%d messages there and back in %llu ms\n", FLOOD, (unsigned long long)(now_ms() - from));
 	assert_int_equal(a->out_of_order, 0);
-	assert_int_equal(a->dropped, 0);
+	assert_int_equal(mqtt_client_counters(a->client)->dropped_in, 0);
 	assert_int_equal(a->downs, 0);
 	peer_free(a);
 }
@@ -491,7 +491,89 @@ static void test_slow_loop(void **state)
 	loop_until(&f->loop, a->received == MESSAGES + 1 || !uv_run(&other, UV_RUN_NOWAIT), SOON);
 	assert_int_equal(a->received, MESSAGES + 1);
 	assert_int_equal(a->out_of_order, 0);
-	assert_int_equal(a->dropped, 0);
+	assert_int_equal(mqtt_client_counters(a->client)->dropped_in, 0);
+	peer_free(&b);
+	loop_fini(&other);
+	peer_free(a);
+}
+
+enum { KEPT = 40, PATIENCE_MS = 10, AGAIN_MS = 1500 };
+
+/* `b` publishes more than `a`, whose loop does not run meanwhile, has room for; then `a` finds out. */
+static void overflow(struct fixture *f, struct peer *b)
+{
+	struct peer *a = &f->a;
+	uint64_t dropped = mqtt_client_counters(a->client)->dropped_in;
+	int published = b->published;
+	char topic[32], text[1000];
+
+	memset(text, ' ', sizeof text);
+	text[sizeof text - 1] = '\0';
+	for (int i = 0; i < KEPT; i++) {
+		snprintf(topic, sizeof topic, "t/kept/%d", i);
+		assert_true(peer_publish(b, topic, text, true) > 0);
+	}
+	loop_until(b->loop, b->published == published + KEPT, SOON);
+	loop_for(b->loop, 2 * PATIENCE_MS);
+	loop_until(&f->loop, mqtt_client_counters(a->client)->dropped_in > dropped, SOON);
+}
+
+static bool has_all_kept(const struct peer *p)
+{
+	char topic[32];
+
+	for (int i = 0; i < KEPT; i++) {
+		snprintf(topic, sizeof topic, "t/kept/%d", i);
+		if (!peer_payload(p, topic))
+			return false;
+	}
+	return true;
+}
+
+static const struct mqtt_counters *wait_resubscribed(struct fixture *f, uint64_t n, uint64_t begin)
+{
+	const struct mqtt_counters *counters = mqtt_client_counters(f->a.client);
+
+	loop_until(&f->loop, counters->resubscribes >= n, SOON);
+	assert_true(counters->resubscribes <= (now_ms() - begin) / AGAIN_MS); /* the first subscription counts too */
+	return counters;
+}
+
+/* What a loop that was away for too long has lost comes again as far as it is retained, by a new subscription; not too many of them. */
+static void test_lost_retained_come_again(void **state)
+{
+	struct fixture *f = *state;
+	struct peer *a = &f->a, b;
+	const struct mqtt_subscription once = {.filter = "t/#", .qos = 1, .retain_handling = MQTT_RETAINED_IF_NEW};
+	const struct mqtt_counters *counters;
+	struct mqtt_counters then;
+	uint64_t begin = now_ms();
+	uv_loop_t other;
+
+	f->config.subscriptions = &once;
+	f->config.queue_bytes = 5 * 1000;
+	f->config.patience_ms = PATIENCE_MS;
+	f->config.resubscribe_ms = AGAIN_MS;
+	start_up(f, a);
+	peer_publish(a, "t/marker", "0", false);
+	loop_until(&f->loop, a->received == 1, SOON);
+	uv_loop_init(&other);
+	peer_config(&f->config, &f->url);
+	f->config.client_id = "edge-2";
+	f->config.n_subscriptions = 0;
+	peer_start(&b, &other, &f->config);
+	loop_until(&other, b.ups == 1, SOON);
+
+	overflow(f, &b);
+	assert_false(has_all_kept(a));
+	counters = wait_resubscribed(f, 1, begin);
+	loop_until(&f->loop, has_all_kept(a), SOON);
+	overflow(f, &b);
+	wait_resubscribed(f, counters->resubscribes + 1, begin);
+	then = *counters;
+	loop_for(&f->loop, AGAIN_MS + 200);
+	assert_true(counters->resubscribes == then.resubscribes || counters->dropped_in > then.dropped_in); /* once is enough */
+	assert_int_equal(a->downs, 0);
 	peer_free(&b);
 	loop_fini(&other);
 	peer_free(a);
@@ -519,6 +601,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_stop_on_dead_link, setup_proxy, teardown),
 		cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_slow_loop, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lost_retained_come_again, setup, teardown),
 	};
 
 	mem_init();

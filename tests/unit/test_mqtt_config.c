@@ -135,6 +135,8 @@ static void test_ranges(void **state)
 	BAD(c.backoff_min_ms = c.backoff_max_ms + 1, ERROR_INVALID);
 	BAD(c.max_inflight = 0, ERROR_INVALID);
 	BAD(c.max_payload = 0, ERROR_INVALID);
+	BAD(c.patience_ms = 0, ERROR_INVALID);
+	BAD(c.resubscribe_ms = 0, ERROR_INVALID);
 	BAD(c.password = "x", ERROR_INVALID);
 	BAD(c.key_file = "x", ERROR_INVALID);
 	BAD(c.will.topic = "a/#", ERROR_INVALID);
