@@ -1,4 +1,4 @@
-/* See cloud_harness.h. */
+/* See cloud_harness.h. Here: life, the cluster, performing actions, pods, conditions. */
 #include "tests/unit/cloud_harness.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static cJSON *part(cJSON *obj, const char *name)
 	return found != NULL ? found : cJSON_AddObjectToObject(obj, name);
 }
 
-static const char *text(const cJSON *obj, const char *group, const char *name)
+const char *harness__text(const cJSON *obj, const char *group, const char *name)
 {
 	const cJSON *found = json_member(json_member(obj, group), name);
 	return cJSON_IsString(found) ? found->valuestring : "";
@@ -70,7 +70,7 @@ static void feed_all(harness *h)
 	for (int k = 0; k < OBJECT_KINDS; k++) {
 		const cJSON *object;
 		cJSON_ArrayForEach(object, h->objects[k]) {
-			const char *name = text(object, "metadata", "name");
+			const char *name = harness__text(object, "metadata", "name");
 			controller_object(h->c, (enum object_kind)k, k == OBJECT_NODE ? NULL : "default", name, cJSON_Duplicate(object, 1), h->now);
 		}
 	}
@@ -133,14 +133,14 @@ static void version(harness *h, cJSON *object)
 void harness_put(harness *h, enum object_kind kind, cJSON *object)
 {
 	cJSON *metadata = part(object, "metadata");
-	char *key = key_of(text(object, "metadata", "name"));
-	if (text(object, "metadata", "uid")[0] == '\0') {
+	char *key = key_of(harness__text(object, "metadata", "name"));
+	if (harness__text(object, "metadata", "uid")[0] == '\0') {
 		char *uid = mem_printf("uid-%" PRId64, ++h->uids);
 		set_text(metadata, "uid", uid);
 		free(uid);
 	}
 	set_text(metadata, "namespace", "default");
-	if (text(object, "metadata", "creationTimestamp")[0] == '\0') {
+	if (harness__text(object, "metadata", "creationTimestamp")[0] == '\0') {
 		char time[32];
 		time_format(h->now.unix_ms + h->uids * 1000, time);
 		set_text(metadata, "creationTimestamp", time);
@@ -149,7 +149,7 @@ void harness_put(harness *h, enum object_kind kind, cJSON *object)
 	cJSON_DeleteItemFromObjectCaseSensitive(h->objects[kind], key);
 	cJSON_AddItemToObject(h->objects[kind], key, object);
 	free(key);
-	harness_feed(h, kind, text(object, "metadata", "name"));
+	harness_feed(h, kind, harness__text(object, "metadata", "name"));
 }
 
 void harness_touch(harness *h, enum object_kind kind, const char *name)
@@ -213,6 +213,24 @@ void harness_add_world(harness *h, const char *node)
 	harness_put(h, OBJECT_JOB, harness_job("j", node, "/out"));
 }
 
+harness *harness_world(void)
+{
+	harness *h = harness_new();
+	harness_add_world(h, "edge-1");
+	harness_start(h);
+	harness_run(h);
+	return h;
+}
+
+cJSON *harness_node(const char *name, const char *is_ready)
+{
+	char *json_text =
+		mem_printf("{\"metadata\":{\"name\":\"%s\"},\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"%s\"}]}}", name, is_ready);
+	cJSON *node = object_of(json_text);
+	free(json_text);
+	return node;
+}
+
 /* ---- performing actions ---- */
 
 static int patch(harness *h, const cloud_action *a, cJSON **answer)
@@ -220,9 +238,9 @@ static int patch(harness *h, const cloud_action *a, cJSON **answer)
 	cJSON *object = harness_object(h, a->patch.kind, a->patch.name);
 	const cJSON *member;
 	h->patches++;
-	if (object == NULL || strcmp(text(object, "metadata", "uid"), a->patch.uid) != 0)
+	if (object == NULL || strcmp(harness__text(object, "metadata", "uid"), a->patch.uid) != 0)
 		return ERROR_NOT_FOUND;
-	if (strcmp(text(object, "metadata", "resourceVersion"), a->patch.resource_version) != 0)
+	if (strcmp(harness__text(object, "metadata", "resourceVersion"), a->patch.resource_version) != 0)
 		return ERROR_CONFLICT;
 	cJSON *status = part(object, "status");
 	cJSON_ArrayForEach(member, a->patch.status) {
@@ -261,7 +279,7 @@ static int delete (harness *h, const cloud_action *a)
 	h->last_delete_uid = mem_strdup(a->remove.uid);
 	if (there == NULL)
 		return ERROR_NOT_FOUND;
-	if (strcmp(text(there, "metadata", "uid"), a->remove.uid) != 0)
+	if (strcmp(harness__text(there, "metadata", "uid"), a->remove.uid) != 0)
 		return ERROR_CONFLICT;
 	if (!h->hang_deletes) {
 		harness_remove(h, OBJECT_POD, a->remove.name);
@@ -395,8 +413,28 @@ void harness_pod_phase(harness *h, const char *name, const char *phase)
 char *harness_pod_name(const harness *h, const char *job, enum worker_kind kind, int64_t round)
 {
 	char name[POD_NAME_SIZE];
-	pod_name(kind, job, text(harness_object(h, OBJECT_JOB, job), "metadata", "uid"), round, name);
+	pod_name(kind, job, harness__text(harness_object(h, OBJECT_JOB, job), "metadata", "uid"), round, name);
 	return mem_strdup(name);
+}
+
+cJSON *harness_pod(const harness *h, enum worker_kind kind, int64_t round)
+{
+	char *name = harness_pod_name(h, "j", kind, round);
+	cJSON *pod = harness_object(h, OBJECT_POD, name);
+	free(name);
+	assert_non_null(pod);
+	return pod;
+}
+
+void harness_add_pod(harness *h, const char *name, const char *kind, const char *owner_uid)
+{
+	char *json_text =
+		mem_printf("{\"metadata\":{\"name\":\"%s\",\"labels\":{\"incrementallearningjob.sedna.io/worker-type\":\"%s\"},"
+				   "\"ownerReferences\":[{\"kind\":\"IncrementalLearningJob\",\"name\":\"j\",\"uid\":\"%s\",\"controller\":true}]},"
+				   "\"spec\":{},\"status\":{\"phase\":\"Running\"}}",
+			name, kind, owner_uid);
+	harness_put(h, OBJECT_POD, object_of(json_text));
+	free(json_text);
 }
 
 bool harness_has_pod(const harness *h, const char *job, enum worker_kind kind, int64_t round)
@@ -420,163 +458,6 @@ int harness_created(const harness *h, const char *job_uid, const char *job, enum
 	pod_name(kind, job, job_uid, round, name);
 	const cJSON *count = json_member(h->created, name);
 	return cJSON_IsNumber(count) ? count->valueint : 0;
-}
-
-/* ---- the broker ---- */
-
-const char *harness_retained(const harness *h, const char *topic_text)
-{
-	const cJSON *message = json_member(h->retained, topic_text);
-	return message != NULL ? message->valuestring : NULL;
-}
-
-void harness_deliver(harness *h, const char *topic_text, const char *payload, bool retained)
-{
-	error err = {0};
-	if (controller_message(h->c, topic_text, payload, strlen(payload), retained, h->now, &err) != 0)
-		fail_msg("%s: %s", topic_text, err.text);
-}
-
-void harness_foreign(harness *h, const char *topic_text, const char *payload)
-{
-	cJSON_DeleteItemFromObjectCaseSensitive(h->retained, topic_text);
-	if (payload[0] != '\0')
-		json_put_string(h->retained, topic_text, payload);
-	if (h->c != NULL)
-		harness_deliver(h, topic_text, payload, false);
-}
-
-void harness_birth(harness *h, const char *node, const char *session)
-{
-	presence p = {.ts = "2026-11-30T00:00:00Z", .node = node, .online = true, .version = "1", .session = session};
-	char *payload = presence_encode(&p), *topic_text = mem_printf("ilmare/v1/presence/%s", node);
-	harness_foreign(h, topic_text, payload);
-	free(payload);
-	free(topic_text);
-}
-
-desired *harness_desired(const harness *h, const char *node, const char *job)
-{
-	char *topic_text = mem_printf("ilmare/v1/node/%s/job/default/%s", node, job);
-	const char *payload = harness_retained(h, topic_text);
-	desired *d = NULL;
-	error err = {0};
-	if (payload != NULL && desired_decode(payload, strlen(payload), &d, &err) != 0)
-		fail_msg("%s: %s", payload, err.text);
-	free(topic_text);
-	return d;
-}
-
-inventory *harness_inventory(const harness *h, const char *node)
-{
-	char *topic_text = mem_printf("ilmare/v1/node/%s/inventory", node);
-	const char *payload = harness_retained(h, topic_text);
-	inventory *inv = NULL;
-	error err = {0};
-	if (payload != NULL && inventory_decode(payload, strlen(payload), &inv, &err) != 0)
-		fail_msg("%s: %s", payload, err.text);
-	free(topic_text);
-	return inv;
-}
-
-job_state *harness_state(const harness *h, const char *job)
-{
-	char *topic_text = mem_printf("ilmare/v1/ns/default/job/%s/state", job);
-	const char *payload = harness_retained(h, topic_text);
-	job_state *s = NULL;
-	error err = {0};
-	if (payload != NULL && job_state_decode(payload, strlen(payload), &s, &err) != 0)
-		fail_msg("%s: %s", payload, err.text);
-	free(topic_text);
-	return s;
-}
-
-/* ---- reports ---- */
-
-static void fill_train(report *r, const says *s, model *models, char *urls[4], int64_t round, const char *dir)
-{
-	urls[0] = mem_printf("%s/data/train/%" PRId64 "/data.txt", dir, round);
-	urls[1] = mem_printf("%s/train/%" PRId64, dir, round);
-	urls[2] = mem_printf("%s/train/%" PRId64 "/serve.pb", dir, round);
-	urls[3] = mem_printf("%s/train/%" PRId64 "/ckpt", dir, round);
-	if (r->what == REPORT_READY) {
-		models[0] = (model){.format = "ckpt", .url = "/models/initial.ckpt"};
-		r->has_input = true;
-		r->input.models = models;
-		r->input.n_models = 1;
-		r->input.data_url = urls[0];
-		r->input.output_dir = urls[1];
-	} else if (r->what == REPORT_COMPLETED) {
-		models[0] = (model){.format = "pb", .url = urls[2]};
-		models[1] = (model){.format = "ckpt", .url = urls[3]};
-		r->has_output = true;
-		r->output.models = models;
-		r->output.n_models = 2;
-	}
-	if ((r->what == REPORT_READY || r->what == REPORT_COMPLETED) && !s->no_range) {
-		r->has_range = true;
-		r->range = (sample_range){.from = s->from, .to = s->to, .end = {.sample = s->to, .size = s->to * 10}};
-	}
-}
-
-static void fill_eval(report *r, const says *s, model *models, char *urls[4], int64_t round, const char *dir, cJSON *metrics[2])
-{
-	urls[0] = mem_printf("%s/data/eval/%" PRId64 "/data.txt", dir, round);
-	urls[2] = mem_printf("%s/train/%" PRId64 "/serve.pb", dir, round);
-	models[0] = (model){.format = "pb", .url = urls[2]};
-	models[1] = (model){.format = "pb", .url = "/models/serve.pb"};
-	if (r->what == REPORT_READY) {
-		r->has_input = true;
-		r->input.models = models;
-		r->input.n_models = 2;
-		r->input.data_url = urls[0];
-	} else if (r->what == REPORT_COMPLETED) {
-		metrics[0] = cJSON_CreateObject();
-		metrics[1] = cJSON_CreateObject();
-		json_put_double(metrics[0], "acc", s->metric);
-		json_put_double(metrics[1], "acc", s->metric_old);
-		models[0].metrics = metrics[0];
-		models[1].metrics = metrics[1];
-		r->has_output = true;
-		r->output.models = models;
-		r->output.n_models = 2;
-	}
-}
-
-void harness_report(harness *h, const char *job, int64_t round, enum stage stage, enum report_what what, const says *s)
-{
-	static const enum phase phases[] = {PHASE_READY, PHASE_COMPLETED, PHASE_FAILED, PHASE_STARTING};
-	const cJSON *object = harness_object(h, OBJECT_JOB, job);
-	const char *dir = s->dir != NULL ? s->dir : object != NULL ? text(object, "spec", "outputDir") : "/out";
-	model models[2] = {0};
-	char *urls[4] = {0};
-	cJSON *metrics[2] = {0};
-	report r = {.ts = "2026-11-30T00:00:00Z", .node = s->node, .what = what, .store = "store", .seq = 1, .reason = s->reason};
-	r.job = (job_ref){.ns = "default", .name = job, .uid = s->uid != NULL ? s->uid : text(object, "metadata", "uid")};
-	r.position = (position){.round = round, .stage = stage, .phase = phases[what]};
-	if (stage == STAGE_TRAIN)
-		fill_train(&r, s, models, urls, round, dir);
-	else if (stage == STAGE_EVAL)
-		fill_eval(&r, s, models, urls, round, dir, metrics);
-	if (what == REPORT_FAILED && r.reason == NULL)
-		r.reason = "ResultsMissing";
-	if (what == REPORT_WRITTEN) {
-		r.has_sha256 = true;
-		memset(&r.sha256, (int)round, sizeof r.sha256);
-	}
-	char *payload = report_encode(&r);
-	topic t = {.kind = TOPIC_REPORT, .stage = stage, .what = what};
-	snprintf(t.ns, sizeof t.ns, "default");
-	snprintf(t.name, sizeof t.name, "%s", job);
-	snprintf(t.node, sizeof t.node, "%s", s->node);
-	char *topic_text = topic_format(TOPIC_ROOT, &t);
-	harness_deliver(h, topic_text, payload, false);
-	free(topic_text);
-	free(payload);
-	for (int i = 0; i < 4; i++)
-		free(urls[i]);
-	cJSON_Delete(metrics[0]);
-	cJSON_Delete(metrics[1]);
 }
 
 /* ---- conditions ---- */
@@ -627,96 +508,4 @@ void harness_expect(const harness *h, const char *job, int64_t round, enum stage
 	position_format((position){.round = round, .stage = stage, .phase = phase}, wanted);
 	if (strcmp(is, wanted) != 0)
 		fail_msg("%s is at %s, not %s (%s: %s)", job, is, wanted, harness_last(h, job, "reason"), harness_last(h, job, "message"));
-}
-
-/* ---- a device ---- */
-
-static bool pods_pass(harness *h)
-{
-	const cJSON *pod;
-	cJSON_ArrayForEach(pod, h->objects[OBJECT_POD]) {
-		if (strcmp(text(pod, "status", "phase"), "Pending") == 0) {
-			harness_pod_phase(h, text(pod, "metadata", "name"), "Running");
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool work_pass(harness *h, device *d, const desired *doc, enum worker_kind kind)
-{
-	position p = doc->position;
-	says s = {.node = d->node, .from = doc->has_cursor ? doc->cursor.sample : 0, .to = d->samples, .metric = d->metric, .metric_old = 0.5};
-	if (p.phase == PHASE_WAITING && (doc->roles & ROLE_DATASET) != 0 && p.round <= d->last_round) {
-		d->samples = 10 * p.round; /* the same in every repetition */
-		s.to = d->samples;
-		harness_report(h, d->job, p.round, p.stage, REPORT_READY, &s);
-		return true;
-	}
-	if (p.phase == PHASE_WAITING || phase_ended(p.phase) || !harness_has_pod(h, d->job, kind, p.round))
-		return false;
-	char *name = harness_pod_name(h, d->job, kind, p.round);
-	bool runs = strcmp(text(harness_object(h, OBJECT_POD, name), "status", "phase"), "Running") == 0;
-	bool ended = strcmp(text(harness_object(h, OBJECT_POD, name), "status", "phase"), "Succeeded") == 0;
-	if (runs || ended)
-		harness_report(h, d->job, p.round, p.stage, REPORT_COMPLETED, &s);
-	if (runs)
-		harness_pod_phase(h, name, "Succeeded");
-	free(name);
-	return runs || ended;
-}
-
-static bool deploy_pass(harness *h, const device *d, const desired *doc)
-{
-	position p = doc->position;
-	says s = {.node = d->node};
-	if ((doc->roles & ROLE_DEPLOY) == 0)
-		return false;
-	if (p.phase == PHASE_WAITING && d->metric > 0.5) {
-		harness_report(h, d->job, p.round, p.stage, REPORT_READY, &s);
-	} else if (p.phase == PHASE_WAITING) {
-		s.reason = "NotBetter";
-		harness_report(h, d->job, p.round, p.stage, REPORT_COMPLETED, &s);
-	} else if (p.phase == PHASE_READY) {
-		harness_report(h, d->job, p.round, p.stage, REPORT_WRITTEN, &s);
-	} else {
-		return false;
-	}
-	return true;
-}
-
-bool device_pass(harness *h, device *d)
-{
-	if (pods_pass(h))
-		return true;
-	desired *doc = harness_desired(h, d->node, d->job);
-	if (doc == NULL)
-		return false;
-	bool did = false;
-	if (doc->position.stage == STAGE_DEPLOY)
-		did = deploy_pass(h, d, doc);
-	else
-		did = work_pass(h, d, doc, doc->position.stage == STAGE_TRAIN ? WORKER_TRAIN : WORKER_EVAL);
-	desired_free(doc);
-	return did;
-}
-
-void device_run(harness *h, device *d)
-{
-	position before = {0};
-	int same = 0;
-	for (int i = 0; i < 1000; i++) {
-		harness_run(h);
-		position p = harness_position(h, d->job);
-		same = position_compare(p, before) == 0 ? same + 1 : 0;
-		before = p;
-		/* A device repeats itself later and later: let time pass when nothing comes of it. */
-		bool did = same < 4 && device_pass(h, d);
-		if (did)
-			continue;
-		if (!harness_wake(h, 15 * 60 * 1000) || p.round > d->last_round)
-			return;
-		same = 0;
-	}
-	fail_msg("the device never comes to rest");
 }

@@ -55,6 +55,8 @@ void harness_remove(harness *h, enum object_kind kind, const char *name);
 void harness_feed(harness *h, enum object_kind kind, const char *name);
 /* The objects of a job "j" on node n: Dataset d, Models initial and serve. */
 void harness_add_world(harness *h, const char *node);
+harness *harness_world(void);                                /* with these objects on edge-1, started, and at rest */
+cJSON *harness_node(const char *name, const char *is_ready); /* a Node object: "True", "False", "Unknown" */
 cJSON *harness_job(const char *name, const char *node, const char *output_dir);
 cJSON *harness_spec(const harness *h, const char *name); /* of a job, to be edited; then harness_touch */
 
@@ -63,6 +65,9 @@ void harness_pod_phase(harness *h, const char *name, const char *phase);
 char *harness_pod_name(const harness *h, const char *job, enum worker_kind kind, int64_t round); /* "": there is none */
 bool harness_has_pod(const harness *h, const char *job, enum worker_kind kind, int64_t round);
 void harness_work_phase(harness *h, const char *job, enum worker_kind kind, int64_t round, const char *phase);
+cJSON *harness_pod(const harness *h, enum worker_kind kind, int64_t round); /* of job j; there is one */
+/* Somebody makes one of this worker type, owned by a job j of this uid. */
+void harness_add_pod(harness *h, const char *name, const char *kind, const char *owner_uid);
 int harness_created(const harness *h, const char *job_uid, const char *job, enum worker_kind kind, int64_t round);
 
 /* ---- the broker ---- */
@@ -73,6 +78,14 @@ void harness_birth(harness *h, const char *node, const char *session);
 desired *harness_desired(const harness *h, const char *node, const char *job); /* NULL: none; to be freed */
 inventory *harness_inventory(const harness *h, const char *node);
 job_state *harness_state(const harness *h, const char *job);
+const char *harness_reason(const harness *h, const char *job); /* of its state topic; until the next call */
+stamp harness_stamp(const harness *h, const char *topic_text);
+void harness_check_stamps(const harness *h); /* every retained topic of ours has the present epoch, and no stamp is there twice */
+#define DESIRED_OF_J "ilmare/v1/node/edge-1/job/default/j"
+#define STATE_OF_J "ilmare/v1/ns/default/job/j/state"
+#define DATASET_OF_D "ilmare/v1/node/edge-1/dataset/default/d"
+#define INVENTORY_OF_1 "ilmare/v1/node/edge-1/inventory"
+#define CLOUD_PRESENCE "ilmare/v1/presence/cloud"
 
 /* ---- reports ---- */
 typedef struct says {
@@ -84,6 +97,8 @@ typedef struct says {
 	double metric, metric_old; /* eval completed */
 } says;
 void harness_report(harness *h, const char *job, int64_t round, enum stage stage, enum report_what what, const says *s);
+/* Of job j from edge-1, with ten samples a round and a better model; then run. */
+void harness_say(harness *h, int64_t round, enum stage stage, enum report_what what);
 
 /* ---- what a job's conditions say ---- */
 position harness_position(const harness *h, const char *job);
@@ -102,5 +117,8 @@ typedef struct device {
 bool device_pass(harness *h, device *d);
 /* Until quiet. */
 void device_run(harness *h, device *d);
+
+/* A string at obj.group.name; "" where there is none. */
+const char *harness__text(const cJSON *obj, const char *group, const char *name);
 
 #endif

@@ -101,15 +101,6 @@ static void test_unknown_nodes(void **state)
 
 /* ---- in the cluster ---- */
 
-static harness *world(void)
-{
-	harness *h = harness_new();
-	harness_add_world(h, "edge-1");
-	harness_start(h);
-	harness_run(h);
-	return h;
-}
-
 static cloud_counters counters(const harness *h)
 {
 	cloud_counters n;
@@ -129,7 +120,7 @@ static stamp desired_stamp(const harness *h)
 static void test_ignored_and_answered(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	int patches = h->patches;
 	stamp before = desired_stamp(h);
 	harness_report(h, "j", 7, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 5});
@@ -156,7 +147,7 @@ static void test_ignored_and_answered(void **state)
 static void test_foreign_node(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-2", .to = 5});
 	harness_run(h);
 	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_WAITING);
@@ -183,7 +174,7 @@ static void test_foreign_node(void **state)
 static void test_unknown_job(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	harness_birth(h, "edge-1", "s1");
 	harness_run(h);
 	inventory *before = harness_inventory(h, "edge-1");
@@ -208,7 +199,7 @@ static cJSON *data_of(const harness *h)
 static void test_ready_recorded(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	h->refuse_create = ERROR_IO; /* stay at Ready */
 	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .from = 0, .to = 7});
 	harness_run(h);
@@ -240,7 +231,7 @@ static void test_cursor(void **state)
 {
 	(void)state;
 	for (int with_range = 0; with_range < 2; with_range++) {
-		harness *h = world();
+		harness *h = harness_world();
 		harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 7});
 		harness_run(h);
 		harness_report(h, "j", 1, STAGE_TRAIN, REPORT_COMPLETED, &(says){.node = "edge-1", .to = 9, .no_range = with_range == 0});
@@ -261,7 +252,7 @@ static void test_cursor(void **state)
 static void test_while_patching(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	cloud_action action;
 	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 7});
 	assert_true(controller_next(h->c, h->now, &action));
@@ -284,7 +275,7 @@ static void test_while_patching(void **state)
 static void test_bounded(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	cloud_action action;
 	char name[32];
 	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 7});
@@ -306,7 +297,7 @@ static void test_bounded(void **state)
 static void test_written(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	device dev = {.node = "edge-1", .job = "j", .metric = 0.9, .last_round = 1};
 	for (int i = 0; i < 200 && harness_position(h, "j").stage != STAGE_DEPLOY; i++) {
 		harness_run(h);

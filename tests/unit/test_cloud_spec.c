@@ -2,15 +2,6 @@
  * Sedna wrote are taken over. */
 #include "tests/unit/cloud_harness.h"
 
-static harness *world(void)
-{
-	harness *h = harness_new();
-	harness_add_world(h, "edge-1");
-	harness_start(h);
-	harness_run(h);
-	return h;
-}
-
 static cJSON *at(cJSON *obj, const char *path)
 {
 	char *copy = mem_strdup(path);
@@ -86,7 +77,7 @@ static void test_invalid(void **state)
 static void test_annotations(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	cJSON *annotations = cJSON_AddObjectToObject(at(harness_object(h, OBJECT_JOB, "j"), "metadata"), "annotations");
 	json_put_string(annotations, "ilmare/first-sample", "end");
 	harness_touch(h, OBJECT_JOB, "j");
@@ -154,7 +145,7 @@ static void test_missing(void **state)
 static void test_missing_meanwhile(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
 	harness_run(h);
 	cJSON *object = cJSON_Duplicate(harness_object(h, OBJECT_MODEL, "serve"), 1);
@@ -180,7 +171,7 @@ static void test_missing_meanwhile(void **state)
 static void test_changed_trigger(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	set(h, "trainSpec.trigger.condition", "threshold", "50");
 	harness_touch(h, OBJECT_JOB, "j");
 	harness_run(h);
@@ -194,7 +185,7 @@ static void test_changed_trigger(void **state)
 static void test_changed_folder(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
 	harness_run(h);
 	cJSON *other = cJSON_Duplicate(harness_object(h, OBJECT_DATASET, "d"), 1);
@@ -241,7 +232,7 @@ static void test_changed_folder(void **state)
 static void test_changed_format(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
 	harness_run(h);
 	cJSON *spec = at(harness_object(h, OBJECT_DATASET, "d"), "spec");
@@ -300,7 +291,7 @@ static void test_initial_eval_model(void **state)
 static void test_too_large(void **state)
 {
 	(void)state;
-	harness *h = world();
+	harness *h = harness_world();
 	device dev = {.node = "edge-1", .job = "j", .metric = 0.9, .last_round = 1};
 	device_run(h, &dev);
 	int before = harness_conditions(h, "j");

@@ -2,9 +2,6 @@
  * schedules: 1, 6 to 8, 10, 12 to 17. */
 #include "tests/unit/cloud_harness.h"
 
-#define DESIRED "ilmare/v1/node/edge-1/job/default/j"
-#define INVENTORY "ilmare/v1/node/edge-1/inventory"
-
 static harness *world(void)
 {
 	harness *h = harness_new();
@@ -27,19 +24,12 @@ static stamp stamp_of(const char *payload)
 	return s;
 }
 
-static void said(harness *h, int64_t round, enum stage stage, enum report_what what)
-{
-	harness_report(h, "j", round, stage, what,
-		&(says){.node = "edge-1", .from = 10 * (round - 1), .to = 10 * round, .metric = 0.9, .metric_old = 0.5});
-	harness_run(h);
-}
-
 /* 1: the pod has succeeded and the result is still on its way: the cloud does not say that there is none. */
 static void test_1_result_on_its_way(void **state)
 {
 	(void)state;
 	harness *h = world();
-	said(h, 1, STAGE_TRAIN, REPORT_READY);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
 	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Running");
 	harness_run(h);
 	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Succeeded");
@@ -48,11 +38,11 @@ static void test_1_result_on_its_way(void **state)
 		harness_advance(h, INT64_C(3600000));
 	}
 	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_RUNNING);
-	said(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
 	harness_expect(h, "j", 1, STAGE_EVAL, PHASE_WAITING);
 	/* and once more, much later: nothing moves */
 	int conditions = harness_conditions(h, "j");
-	said(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
 	assert_int_equal(harness_conditions(h, "j"), conditions);
 	harness_free(h);
 }
@@ -68,7 +58,7 @@ static void test_1_late_result(void **state)
 	harness_run(h);
 	presence p = {.node = "edge-1", .online = false, .version = "1", .session = "s"};
 	char *will = presence_encode(&p);
-	said(h, 1, STAGE_TRAIN, REPORT_READY);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
 	harness_foreign(h, "ilmare/v1/presence/edge-1", will);
 	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Succeeded");
 	harness_run(h);
@@ -77,10 +67,10 @@ static void test_1_late_result(void **state)
 	harness_advance(h, 10000);
 	harness_run(h);
 	harness_expect(h, "j", 2, STAGE_TRAIN, PHASE_WAITING);
-	stamp before = stamp_of(harness_retained(h, DESIRED));
-	said(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
+	stamp before = harness_stamp(h, DESIRED_OF_J);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
 	harness_expect(h, "j", 2, STAGE_TRAIN, PHASE_WAITING);
-	assert_true(stamp_compare(stamp_of(harness_retained(h, DESIRED)), before) > 0);
+	assert_true(stamp_compare(harness_stamp(h, DESIRED_OF_J), before) > 0);
 	desired *d = harness_desired(h, "edge-1", "j");
 	assert_false(d->has_trained);
 	desired_free(d);
@@ -145,7 +135,7 @@ static void test_7_same_list(void **state)
 			json_put(object, "status", cJSON_Duplicate(action.patch.status, 1));
 			controller_done(h->c, action.id, 0, NULL, NULL, 0, h->now);
 			harness_touch(h, OBJECT_JOB, "j");
-		} else if (action.kind == CLOUD_PUBLISH && strcmp(action.publish.topic, DESIRED) == 0) {
+		} else if (action.kind == CLOUD_PUBLISH && strcmp(action.publish.topic, DESIRED_OF_J) == 0) {
 			document = stamp_of(action.publish.payload);
 		}
 	}
@@ -165,7 +155,7 @@ static void test_8_incomplete(void **state)
 	(void)state;
 	for (int missing = OBJECT_JOB; missing <= OBJECT_POD; missing++) {
 		harness *h = world();
-		char *document = mem_strdup(harness_retained(h, DESIRED)), *list = mem_strdup(harness_retained(h, INVENTORY));
+		char *document = mem_strdup(harness_retained(h, DESIRED_OF_J)), *list = mem_strdup(harness_retained(h, INVENTORY_OF_1));
 		int made = h->creates, deleted = h->deletes, cleared = h->cleared;
 		harness_boot(h);
 		for (int k = 0; k < OBJECT_KINDS; k++) {
@@ -177,8 +167,8 @@ static void test_8_incomplete(void **state)
 		}
 		controller_lead(h->c, ++h->epoch, h->now);
 		controller_link(h->c, true, h->now);
-		harness_deliver(h, DESIRED, document, true);
-		harness_deliver(h, INVENTORY, list, true);
+		harness_deliver(h, DESIRED_OF_J, document, true);
+		harness_deliver(h, INVENTORY_OF_1, list, true);
 		harness_birth(h, "edge-1", "s2");
 		harness_run(h);
 		harness_advance(h, INT64_C(7200000));
@@ -186,8 +176,8 @@ static void test_8_incomplete(void **state)
 		assert_int_equal(h->creates, made);
 		assert_int_equal(h->deletes, deleted);
 		assert_int_equal(h->cleared, cleared);
-		assert_string_equal(harness_retained(h, INVENTORY), list);
-		assert_string_equal(harness_retained(h, DESIRED), document);
+		assert_string_equal(harness_retained(h, INVENTORY_OF_1), list);
+		assert_string_equal(harness_retained(h, DESIRED_OF_J), document);
 		harness_start(h);
 		harness_run(h);
 		inventory *inv = harness_inventory(h, "edge-1");
@@ -215,7 +205,7 @@ static void test_8_relist(void **state)
 	assert_int_equal(h->cleared, cleared);
 	controller_synced(h->c, true, h->now);
 	harness_run(h);
-	assert_null(harness_retained(h, DESIRED));
+	assert_null(harness_retained(h, DESIRED_OF_J));
 	harness_free(h);
 }
 
@@ -224,11 +214,11 @@ static void test_10_restart_in_place(void **state)
 {
 	(void)state;
 	harness *h = world();
-	said(h, 1, STAGE_TRAIN, REPORT_READY);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
 	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Running");
 	harness_run(h);
-	said(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
-	said(h, 1, STAGE_EVAL, REPORT_READY);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
+	harness_say(h, 1, STAGE_EVAL, REPORT_READY);
 	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Running"); /* its container exited with 1, and again */
 	harness_run(h);
 	assert_false(harness_has_pod(h, "j", WORKER_EVAL, 1));
@@ -246,10 +236,10 @@ static void test_12_epoch(void **state)
 {
 	(void)state;
 	harness *h = world();
-	stamp before = stamp_of(harness_retained(h, DESIRED));
+	stamp before = harness_stamp(h, DESIRED_OF_J);
 	harness_restart(h); /* a: the same holder, again */
 	harness_run(h);
-	stamp after = stamp_of(harness_retained(h, DESIRED));
+	stamp after = harness_stamp(h, DESIRED_OF_J);
 	assert_true(after.epoch > before.epoch);
 	/* c: the Lease was lost and the clock is behind */
 	h->epoch -= 86400;
@@ -257,9 +247,9 @@ static void test_12_epoch(void **state)
 	harness_restart(h);
 	harness_run(h);
 	assert_int_equal(h->raises, 1);
-	before = stamp_of(harness_retained(h, DESIRED));
+	before = harness_stamp(h, DESIRED_OF_J);
 	assert_int_equal(before.epoch, h->raise_to);
-	assert_int_equal(stamp_of(harness_retained(h, INVENTORY)).epoch, h->raise_to);
+	assert_int_equal(harness_stamp(h, INVENTORY_OF_1).epoch, h->raise_to);
 	harness_free(h);
 }
 
@@ -267,13 +257,13 @@ static void test_12_another_holds(void **state)
 {
 	(void)state;
 	harness *h = world();
-	char *held = mem_strdup(harness_retained(h, DESIRED));
+	char *held = mem_strdup(harness_retained(h, DESIRED_OF_J));
 	h->epoch -= 86400;
 	h->raise_to = 0;
 	harness_restart(h);
 	harness_run(h);
 	assert_int_equal(h->raises, 1);
-	assert_string_equal(harness_retained(h, DESIRED), held);
+	assert_string_equal(harness_retained(h, DESIRED_OF_J), held);
 	free(held);
 	harness_free(h);
 }
@@ -284,7 +274,7 @@ static void test_13_broker(void **state)
 	(void)state;
 	harness *h = world();
 	cJSON *saved = cJSON_Duplicate(h->retained, 1);
-	said(h, 1, STAGE_TRAIN, REPORT_READY);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
 	for (int way = 0; way < 2; way++) {
 		controller_link(h->c, false, h->now);
 		harness_run(h);
@@ -301,18 +291,18 @@ static void test_13_broker(void **state)
 		desired *d = harness_desired(h, "edge-1", "j");
 		assert_int_equal(d->position.phase, PHASE_STARTING);
 		desired_free(d);
-		assert_non_null(harness_retained(h, INVENTORY));
+		assert_non_null(harness_retained(h, INVENTORY_OF_1));
 	}
 	/* c: another led and the job is deleted; then the old leader's message is there again */
-	char *late = mem_strdup(harness_retained(h, DESIRED));
+	char *late = mem_strdup(harness_retained(h, DESIRED_OF_J));
 	harness_restart(h);
 	harness_remove(h, OBJECT_JOB, "j");
 	harness_run(h);
-	assert_null(harness_retained(h, DESIRED));
+	assert_null(harness_retained(h, DESIRED_OF_J));
 	inventory *before = harness_inventory(h, "edge-1");
-	harness_foreign(h, DESIRED, late);
+	harness_foreign(h, DESIRED_OF_J, late);
 	harness_run(h);
-	assert_null(harness_retained(h, DESIRED));
+	assert_null(harness_retained(h, DESIRED_OF_J));
 	inventory *after = harness_inventory(h, "edge-1");
 	assert_true(stamp_compare(after->stamp, before->stamp) > 0);
 	assert_int_equal(after->n_jobs, 0);
@@ -339,7 +329,7 @@ static void test_14_unnamed(void **state)
 		harness_start(h);
 		harness_run(h);
 		if (lost) {
-			assert_null(harness_retained(h, INVENTORY));
+			assert_null(harness_retained(h, INVENTORY_OF_1));
 			harness_birth(h, "edge-1", "s");
 			harness_run(h);
 		}
@@ -349,7 +339,7 @@ static void test_14_unnamed(void **state)
 		assert_string_equal(inv->session, "s");
 		assert_int_equal(inv->stamp.epoch, h->epoch);
 		inventory_free(inv);
-		assert_null(harness_retained(h, DESIRED));
+		assert_null(harness_retained(h, DESIRED_OF_J));
 		harness_foreign(h, "ilmare/v1/presence/edge-1", "");
 		harness_run(h);
 		assert_int_equal(cJSON_GetArraySize(h->retained), 1); /* the cloud's own presence */
@@ -365,8 +355,8 @@ static void test_15_cluster_restored(void **state)
 	cJSON *backup[OBJECT_KINDS];
 	for (int k = 0; k < OBJECT_KINDS; k++)
 		backup[k] = cJSON_Duplicate(h->objects[k], 1);
-	said(h, 1, STAGE_TRAIN, REPORT_READY);
-	stamp before = stamp_of(harness_retained(h, DESIRED));
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
+	stamp before = harness_stamp(h, DESIRED_OF_J);
 	for (int k = 0; k < OBJECT_KINDS; k++) {
 		cJSON_Delete(h->objects[k]);
 		h->objects[k] = backup[k];
@@ -378,7 +368,7 @@ static void test_15_cluster_restored(void **state)
 	assert_int_equal(d->position.phase, PHASE_WAITING);
 	assert_true(stamp_compare(d->stamp, before) > 0);
 	desired_free(d);
-	said(h, 1, STAGE_TRAIN, REPORT_READY);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
 	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
 	harness_free(h);
 }
@@ -398,7 +388,7 @@ static void test_15_phantom(void **state)
 	desired *d = harness_desired(h, "edge-1", "j");
 	assert_int_equal(d->position.phase, PHASE_WAITING);
 	desired_free(d);
-	said(h, 1, STAGE_TRAIN, REPORT_READY);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
 	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
 	harness_free(h);
 }

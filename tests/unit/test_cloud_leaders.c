@@ -1,0 +1,130 @@
+/* Leaders: the fence, the epoch, and what another leader left. */
+#include "tests/unit/cloud_harness.h"
+
+static void test_deposed(void **state)
+{
+	(void)state;
+	cloud_action action;
+	harness *h = harness_world();
+	controller_fence(h->c, h->now.mono_ms + 1000);
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
+	harness_advance(h, 1000);
+	assert_false(controller_next(h->c, h->now, &action)); /* at the fence nothing goes out */
+	assert_int_equal(controller_wake(h->c), MOMENT_NEVER);
+	controller_fence(h->c, h->now.mono_ms + 1000);
+	assert_true(controller_next(h->c, h->now, &action));
+	assert_int_equal(action.kind, CLOUD_PATCH_STATUS);
+	controller_done(h->c, action.id, ERROR_IO, "x", NULL, 0, h->now);
+	controller_resign(h->c, h->now);
+	harness_birth(h, "edge-1", "s");
+	harness_remove(h, OBJECT_DATASET, "d");
+	assert_false(controller_next(h->c, h->now, &action));
+	assert_int_equal(controller_wake(h->c), MOMENT_NEVER);
+	controller_fence(h->c, MOMENT_NEVER);
+	controller_lead(h->c, ++h->epoch, h->now);
+	harness_run(h);
+	assert_null(harness_retained(h, DATASET_OF_D));
+	assert_int_equal(harness_stamp(h, INVENTORY_OF_1).epoch, h->epoch);
+	harness_free(h);
+}
+
+static void test_higher_epoch(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	char *payload = mem_printf("{\"v\":1,\"stamp\":{\"epoch\":%lld,\"gen\":1}}", (long long)h->epoch + 1000);
+	h->raise_to = h->epoch + 1001;
+	harness_foreign(h, DESIRED_OF_J, payload);
+	harness_run(h);
+	assert_int_equal(h->raises, 1);
+	h->epoch = h->raise_to;
+	harness_check_stamps(h);
+	/* another leader's presence, and another holds the Lease */
+	presence p = {.ts = "2026-11-30T00:00:00Z", .node = "cloud", .online = true, .version = "1", .session = "other", .epoch = h->epoch + 5};
+	char *other = presence_encode(&p);
+	int published = h->published;
+	h->raise_to = 0;
+	harness_foreign(h, CLOUD_PRESENCE, other);
+	harness_run(h);
+	assert_int_equal(h->raises, 2);
+	assert_int_equal(h->published, published);
+	assert_string_equal(harness_retained(h, CLOUD_PRESENCE), other);
+	free(other);
+	free(payload);
+	harness_free(h);
+}
+
+/* Broker and Lease are lost: a node that remembers a higher epoch says so in its birth. A number that no clock can reach is not believed. */
+static void test_higher_epoch_in_a_birth(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	presence p = {
+		.ts = "2026-11-30T00:00:00Z", .node = "edge-1", .online = true, .version = "1", .session = "s2", .epoch = INT64_C(1) << 41};
+	char *birth = presence_encode(&p);
+	harness_foreign(h, "ilmare/v1/presence/edge-1", birth);
+	harness_run(h);
+	assert_int_equal(h->raises, 0);
+	free(birth);
+	p.epoch = h->epoch + 1000;
+	birth = presence_encode(&p);
+	h->raise_to = h->epoch + 1001;
+	harness_foreign(h, "ilmare/v1/presence/edge-1", birth);
+	harness_run(h);
+	assert_int_equal(h->raises, 1);
+	h->epoch = h->raise_to;
+	harness_check_stamps(h);
+	free(birth);
+	harness_free(h);
+}
+
+/* The Lease cannot be read: nothing is published until that is settled, and it is asked again. */
+static void test_higher_epoch_unsettled(void **state)
+{
+	(void)state;
+	cloud_action action;
+	harness *h = harness_world();
+	char *payload = mem_printf("{\"v\":1,\"stamp\":{\"epoch\":%lld,\"gen\":1}}", (long long)h->epoch + 1000);
+	harness_foreign(h, DESIRED_OF_J, payload);
+	for (int i = 0; i < 3; i++) {
+		assert_true(controller_next(h->c, h->now, &action));
+		assert_int_equal(action.kind, CLOUD_RAISE_EPOCH);
+		assert_int_equal(action.epoch.above, h->epoch + 1000);
+		controller_link(h->c, true, h->now);
+		assert_false(controller_next(h->c, h->now, &action));
+		controller_done(h->c, action.id, ERROR_OFFLINE, NULL, NULL, 0, h->now);
+		assert_false(controller_next(h->c, h->now, &action));
+		int64_t wake = controller_wake(h->c);
+		assert_true(wake > h->now.mono_ms && wake < h->now.mono_ms + 6000);
+		harness_advance(h, wake - h->now.mono_ms);
+	}
+	free(payload);
+	harness_free(h);
+}
+
+/* An older leader's will, come late: ours is put in its place. */
+static void test_late_will(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	presence p = {.node = "cloud", .online = false, .version = "1", .session = "older"};
+	char *will = presence_encode(&p);
+	harness_foreign(h, CLOUD_PRESENCE, will);
+	harness_run(h);
+	assert_string_not_equal(harness_retained(h, CLOUD_PRESENCE), will);
+	free(will);
+	harness_free(h);
+}
+
+int main(void)
+{
+	mem_init();
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_deposed),
+		cmocka_unit_test(test_higher_epoch),
+		cmocka_unit_test(test_higher_epoch_in_a_birth),
+		cmocka_unit_test(test_higher_epoch_unsettled),
+		cmocka_unit_test(test_late_will),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
