@@ -33,11 +33,13 @@ static inline void kit_rewrite(const char *path, const char *text)
 	kit_put(path, O_TRUNC, text, strlen(text));
 }
 
-/* Another file under the name. */
+/* Another file under the name. The old one goes first: renamed over it, ext4 would at once write the new one to the disk, and a history replaces
+ * a file many times. */
 static inline void kit_replace(const char *path, const char *data, size_t len)
 {
 	char *other = mem_printf("%s.new", path);
 	kit_put(other, O_EXCL, data, len);
+	(void)unlink(path);
 	assert_int_equal(rename(other, path), 0);
 	free(other);
 }

@@ -1,31 +1,7 @@
-/* The scanner: each thing that can happen to a dataset file by example, and random histories of a file against a slow reference. */
-#include "tests/unit/dataset_kit.h"
+/* The scanner: each thing that can happen to a dataset file, by example. */
+#include "tests/unit/scanner_kit.h"
 
 #include <sys/stat.h>
-
-#include "tests/unit/splitter_reference.h"
-
-typedef struct fixture {
-	char *folder, *path;
-} fixture;
-
-static int setup(void **state)
-{
-	fixture *f = mem_alloc(sizeof *f);
-	f->folder = unit_folder();
-	f->path = mem_printf("%s/ds", f->folder);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture *f = *state;
-	unit_folder_remove(f->folder);
-	free(f->path);
-	free(f);
-	return 0;
-}
 
 static void assert_counts(const scan_view *v, int64_t samples, int64_t waiting)
 {
@@ -174,28 +150,6 @@ static void slices_read_no_more_than_asked(void **state)
 	scanner_free(s);
 }
 
-static enum locate_result locate(scanner *s, const dataset_point *p, dataset_point *out)
-{
-	enum locate_result result;
-	error err = {0};
-	if (scanner_locate(s, p->size, &p->digest, 64, &result, out, &err) != 0)
-		fail_msg("%s", err.text);
-	return result;
-}
-
-/* Until it is known. */
-static enum locate_result locate_all(scanner *s, const dataset_point *p, dataset_point *out)
-{
-	enum locate_result result;
-	while ((result = locate(s, p, out)) == LOCATE_MORE) {
-		scan_view v;
-		scanner_view(s, &v);
-		if (!v.looked || v.more)
-			(void)scanner_look(s, 256);
-	}
-	return result;
-}
-
 static void cursors_are_located(void **state)
 {
 	fixture *f = *state;
@@ -203,35 +157,35 @@ static void cursors_are_located(void **state)
 	scanner *s = scanner_new(f->path, FORMAT_TXT, LINE_MAX_DEFAULT);
 	kit_append_lines(f->path, "a ", 0, 500);
 	scan_view first = kit_look(s);
-	assert_int_equal(locate(s, &first.end, &at), LOCATE_MATCHED);
+	assert_int_equal(kit_locate(s, &first.end, &at), LOCATE_MATCHED);
 	assert_int_equal(at.samples, 500);
-	assert_int_equal(locate(s, &beginning, &at), LOCATE_MATCHED);
+	assert_int_equal(kit_locate(s, &beginning, &at), LOCATE_MATCHED);
 	assert_int_equal(at.samples, 0);
 	wrong = first.end;
 	wrong.digest.b[5] ^= 1;
-	assert_int_equal(locate_all(s, &wrong, &at), LOCATE_UNMATCHED);
+	assert_int_equal(kit_locate_all(s, &wrong, &at), LOCATE_UNMATCHED);
 	wrong = first.end;
 	wrong.size -= 1;
-	assert_int_equal(locate_all(s, &wrong, &at), LOCATE_UNMATCHED);
+	assert_int_equal(kit_locate_all(s, &wrong, &at), LOCATE_UNMATCHED);
 	wrong.size += 1000;
-	assert_int_equal(locate_all(s, &wrong, &at), LOCATE_UNMATCHED);
+	assert_int_equal(kit_locate_all(s, &wrong, &at), LOCATE_UNMATCHED);
 	wrong = beginning;
 	wrong.digest.b[0] = 1;
-	assert_int_equal(locate_all(s, &wrong, &at), LOCATE_UNMATCHED);
+	assert_int_equal(kit_locate_all(s, &wrong, &at), LOCATE_UNMATCHED);
 	/* A scanner that never saw that place on its way: behind its position, it has to read again, in slices. */
 	kit_append_lines(f->path, "b ", 0, 500);
 	scanner *other = scanner_new(f->path, FORMAT_TXT, LINE_MAX_DEFAULT);
 	(void)kit_look(other);
-	assert_int_equal(locate(other, &first.end, &at), LOCATE_MORE);
-	assert_int_equal(locate_all(other, &first.end, &at), LOCATE_MATCHED);
+	assert_int_equal(kit_locate(other, &first.end, &at), LOCATE_MORE);
+	assert_int_equal(kit_locate_all(other, &first.end, &at), LOCATE_MATCHED);
 	assert_int_equal(at.samples, 500);
-	assert_int_equal(locate(other, &first.end, &at), LOCATE_MATCHED);
+	assert_int_equal(kit_locate(other, &first.end, &at), LOCATE_MATCHED);
 	scanner_free(other);
 	/* Known before the first look: decided in passing. */
 	other = scanner_new(f->path, FORMAT_TXT, LINE_MAX_DEFAULT);
-	assert_int_equal(locate(other, &first.end, &at), LOCATE_MORE);
+	assert_int_equal(kit_locate(other, &first.end, &at), LOCATE_MORE);
 	(void)kit_look(other);
-	assert_int_equal(locate(other, &first.end, &at), LOCATE_MATCHED);
+	assert_int_equal(kit_locate(other, &first.end, &at), LOCATE_MATCHED);
 	scanner_free(other);
 	scanner_free(s);
 }
@@ -244,19 +198,19 @@ static void replaced_file_with_the_same_beginning(void **state)
 	scanner *s = scanner_new(f->path, FORMAT_TXT, LINE_MAX_DEFAULT);
 	kit_append_lines(f->path, "a ", 0, 500);
 	scan_view first = kit_look(s);
-	assert_int_equal(locate(s, &first.end, &at), LOCATE_MATCHED);
+	assert_int_equal(kit_locate(s, &first.end, &at), LOCATE_MATCHED);
 	assert_int_equal(file_read(f->path, 1 << 20, &content, NULL), 0);
 	buf_puts(&content, "one more\n");
 	kit_replace(f->path, content.data, content.len);
 	scan_view second = kit_look(s);
 	assert_counts(&second, 501, 0);
 	assert_int_equal(second.generation, 2);
-	assert_int_equal(locate(s, &first.end, &at), LOCATE_MATCHED);
+	assert_int_equal(kit_locate(s, &first.end, &at), LOCATE_MATCHED);
 	assert_int_equal(at.samples, 500);
 	content.data[3] = '9';
 	kit_replace(f->path, content.data, content.len);
 	(void)kit_look(s);
-	assert_int_equal(locate(s, &first.end, &at), LOCATE_UNMATCHED);
+	assert_int_equal(kit_locate(s, &first.end, &at), LOCATE_UNMATCHED);
 	buf_fini(&content);
 	scanner_free(s);
 }
@@ -292,19 +246,6 @@ static void ranges_keep_to_their_size(void **state)
 	scanner_free(s);
 }
 
-static scanner *restarted(const char *path, enum dataset_format format, scanner *old)
-{
-	buf text = {0};
-	error err = {0};
-	scanner_save(old, &text);
-	scanner_free(old);
-	scanner *s = scanner_new(path, format, LINE_MAX_DEFAULT);
-	if (scanner_restore(s, buf_text(&text), text.len, &err) != 0)
-		fail_msg("%s in %s", err.text, buf_text(&text));
-	buf_fini(&text);
-	return s;
-}
-
 static void restart_reads_only_the_rest(void **state)
 {
 	fixture *f = *state;
@@ -319,7 +260,7 @@ static void restart_reads_only_the_rest(void **state)
 	kit_append(f->path, "half");
 	scan_view before = kit_look(s);
 	assert_true(before.end.size > 3 * 1024 * 1024);
-	s = restarted(f->path, FORMAT_CSV, s);
+	s = kit_restarted(f->path, FORMAT_CSV, s);
 	/* One look that may read next to nothing knows all again. */
 	assert_int_equal(scanner_look(s, 16), 0);
 	scan_view after;
@@ -329,14 +270,14 @@ static void restart_reads_only_the_rest(void **state)
 	assert_int_equal(after.generation, 1);
 	assert_int_equal(after.waiting_bytes, 4);
 	assert_int_equal(after.skipped, 1);
-	s = restarted(f->path, FORMAT_CSV, s);
+	s = kit_restarted(f->path, FORMAT_CSV, s);
 	after = kit_look(s);
 	assert_int_equal(after.generation, 1);
 	assert_int_equal(after.skipped, 1);
 	kit_append(f->path, ",1\n");
 	after = kit_look(s);
 	assert_counts(&after, 200001, 0);
-	s = restarted(f->path, FORMAT_CSV, s);
+	s = kit_restarted(f->path, FORMAT_CSV, s);
 	kit_rewrite(f->path, "a,b\n1,2\n");
 	after = kit_look(s);
 	assert_counts(&after, 1, 0);
@@ -423,194 +364,10 @@ static void forgetting_reads_again(void **state)
 	scanner_free(s);
 }
 
-/* ---- random histories ---- */
-
-typedef struct history {
-	uint32_t seed;
-	const char *path;
-	enum dataset_format format;
-	scanner *scanner;
-	buf content;        /* what is in the file */
-	int next;           /* number of the next sample to be written */
-	buf pending;        /* of it, what was not written yet */
-	int64_t generation; /* as seen last */
-	dataset_point cursor;
-	buf before_cursor; /* the bytes that the cursor stands for */
-	int last_taken;    /* number of the last sample taken */
-} history;
-
-static uint32_t draw(history *h, uint32_t n)
-{
-	h->seed = h->seed * 1664525u + 1013904223u;
-	return (h->seed >> 8) % n;
-}
-
-static void write_sample(history *h)
-{
-	h->next++;
-	if (h->format == FORMAT_CSV && draw(h, 3) == 0)
-		buf_printf(&h->pending, "%d,\"two\nlines, \"\"%d\"\"\"\r\n", h->next, h->next);
-	else
-		buf_printf(&h->pending, "%d,%.*s\n", h->next, (int)draw(h, 40), "a path of some length, and a label of it");
-	if (draw(h, 10) == 0)
-		buf_puts(&h->pending, "\n");
-}
-
-/* Append a part of what is pending, cut anywhere. */
-static void append_some(history *h)
-{
-	for (uint32_t n = draw(h, 8); n > 0; n--)
-		write_sample(h);
-	size_t len = draw(h, 3) == 0 ? h->pending.len : draw(h, (uint32_t)h->pending.len + 1);
-	kit_put(h->path, O_APPEND, buf_text(&h->pending), len);
-	buf_add(&h->content, buf_text(&h->pending), len);
-	buf_drop(&h->pending, len);
-}
-
-/* A new file or the same one emptied; samples not taken are gone. */
-static void start_over(history *h, bool in_place)
-{
-	buf_clear(&h->content);
-	buf_clear(&h->pending);
-	if (h->format == FORMAT_CSV)
-		buf_puts(&h->content, "number,text\n");
-	if (in_place)
-		kit_rewrite(h->path, buf_text(&h->content));
-	else
-		kit_replace(h->path, buf_text(&h->content), h->content.len);
-}
-
-static void restart(history *h, bool with_state)
-{
-	if (with_state) {
-		h->scanner = restarted(h->path, h->format, h->scanner);
-	} else {
-		scanner_free(h->scanner);
-		h->scanner = scanner_new(h->path, h->format, LINE_MAX_DEFAULT);
-	}
-}
-
-static void assert_view_is_right(history *h, const scan_view *v, const reference *r)
-{
-	int64_t size = r->n > 0 ? r->to[r->n - 1] : 0;
-	digest d;
-	chain *c = chain_new();
-	chain_add(c, buf_text(&h->content), (size_t)size);
-	chain_value(c, &d);
-	chain_free(c);
-	assert_int_equal(v->end.samples, r->n);
-	assert_int_equal(v->end.size, size);
-	assert_true(digest_equal(&v->end.digest, &d));
-	assert_int_equal(v->waiting_bytes, r->waiting);
-	assert_int_equal(v->file_size, h->content.len);
-}
-
-/* Where reading goes on in the file, by the digest, compared with where it must by the bytes. */
-static dataset_point find_cursor(history *h)
-{
-	dataset_point at = {0};
-	bool matched = locate_all(h->scanner, &h->cursor, &at) == LOCATE_MATCHED;
-	bool same =
-		h->content.len >= h->before_cursor.len && memcmp(buf_text(&h->content), buf_text(&h->before_cursor), h->before_cursor.len) == 0;
-	assert_int_equal(matched, same);
-	if (!matched)
-		return (dataset_point){0};
-	assert_int_equal(at.size, h->cursor.size);
-	assert_int_equal(at.samples, h->cursor.samples);
-	return at;
-}
-
-static void take_round(history *h, const reference *r)
-{
-	dataset_point begin = find_cursor(h), end;
-	error err = {0};
-	int64_t limit = draw(h, 2) == 0 ? 0 : (int64_t)draw(h, 200) + 1;
-	if (scanner_range_end(h->scanner, begin.size, begin.samples, limit, NULL, &end, &err) != 0)
-		fail_msg("%s", err.text);
-	assert_true(limit == 0 || end.size - begin.size <= limit || end.samples <= begin.samples + 1);
-	assert_true(end.samples > begin.samples || begin.samples == (int64_t)r->n);
-	for (int64_t i = begin.samples; i < end.samples; i++) {
-		int number = atoi(buf_text(&h->content) + r->from[i]);
-		assert_true(number > h->last_taken); /* nothing twice */
-		h->last_taken = number;
-	}
-	assert_int_equal(end.size, end.samples > 0 ? r->to[end.samples - 1] : 0);
-	h->cursor = end;
-	buf_clear(&h->before_cursor);
-	buf_add(&h->before_cursor, buf_text(&h->content), (size_t)end.size);
-}
-
-static void step(history *h)
-{
-	switch (draw(h, 12)) {
-	case 0:
-		start_over(h, draw(h, 2) == 0);
-		break;
-	case 1: /* another file with the same beginning */
-		kit_replace(h->path, buf_text(&h->content), h->content.len);
-		break;
-	case 2:
-		restart(h, true);
-		break;
-	case 3:
-		restart(h, false);
-		break;
-	default:
-		append_some(h);
-	}
-	if (draw(h, 3) == 0)
-		return; /* several things between two looks */
-	reference r;
-	scan_view v;
-	do {
-		assert_int_equal(scanner_look(h->scanner, 1 + draw(h, 300)), 0);
-		scanner_view(h->scanner, &v);
-	} while (v.more);
-	reference_split(&r, h->format, LINE_MAX_DEFAULT, buf_text(&h->content), h->content.len);
-	assert_view_is_right(h, &v, &r);
-	if (draw(h, 2) == 0)
-		take_round(h, &r);
-	reference_free(&r);
-}
-
-/* The last samples, which nothing takes away, must all be taken, in order, and the very last one too. */
-static void finish(history *h)
-{
-	reference r;
-	kit_put(h->path, O_APPEND, buf_text(&h->pending), h->pending.len);
-	buf_add(&h->content, buf_text(&h->pending), h->pending.len);
-	reference_split(&r, h->format, LINE_MAX_DEFAULT, buf_text(&h->content), h->content.len);
-	(void)kit_look(h->scanner);
-	int before;
-	do {
-		before = h->last_taken;
-		take_round(h, &r);
-	} while (h->last_taken > before);
-	assert_int_equal(h->cursor.samples, r.n);
-	reference_free(&r);
-}
-
-static void random_histories(void **state)
-{
-	fixture *f = *state;
-	for (uint32_t i = 0; i < 400; i++) {
-		history h = {.seed = i, .path = f->path, .format = i % 2 == 0 ? FORMAT_TXT : FORMAT_CSV};
-		h.scanner = scanner_new(f->path, h.format, LINE_MAX_DEFAULT);
-		start_over(&h, true);
-		for (int n = 0; n < 40; n++)
-			step(&h);
-		finish(&h);
-		scanner_free(h.scanner);
-		buf_fini(&h.content);
-		buf_fini(&h.pending);
-		buf_fini(&h.before_cursor);
-	}
-}
-
 int main(void)
 {
 	mem_init();
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(file_comes_goes_and_comes_back),
 		TEST(half_a_line_waits),
@@ -625,7 +382,6 @@ int main(void)
 		TEST(damaged_state_is_refused),
 		TEST(rewritten_while_read),
 		TEST(forgetting_reads_again),
-		TEST(random_histories),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
