@@ -243,12 +243,15 @@ typedef struct presence {
 	const char *node; /* "cloud": the cloud agent */
 	bool online;
 	const char *version, *session; /* random per start of the agent */
+	const char *client;            /* its MQTT client id; NULL: that is the node's name */
 	int64_t epoch;                 /* cloud: of its leadership; node: the highest seen in a stamp; 0 = absent */
 	const char **capabilities;
 	size_t n_capabilities;
 } presence;
 int presence_decode(const char *data, size_t len, presence **out, error *err);
 char *presence_encode(const presence *p);
+/* Does this message tell of the birth of another agent than the one of this session, with the same client id at the broker? */
+bool presence_is_rival(const char *data, size_t len, const char *session, const char *client);
 void presence_free(presence *p);
 
 typedef struct job_state {

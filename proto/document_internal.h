@@ -15,6 +15,7 @@
 enum {
 	TEXT_MAX_TIME = 40,
 	TEXT_MAX_WORD = 64, /* formats, versions, sessions, devices, capabilities */
+	TEXT_MAX_CLIENT = 128,
 	TEXT_MAX_METRIC = 512,
 	DOCUMENT_MAX_SOCS = 32,
 	DOCUMENT_MAX_CAPABILITIES = 32,

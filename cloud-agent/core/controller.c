@@ -46,6 +46,7 @@ controller *controller_new(const cloud_config *config)
 	c->cfg.root = mem_strdup(config->root);
 	c->cfg.version = mem_strdup(config->version);
 	c->cfg.session = mem_strdup(config->session);
+	c->cfg.client = mem_strdup(config->client);
 	c->cfg.lc_server = mem_strdup(config->lc_server);
 	c->random = config->seed;
 	c->fence = c->slow_at = c->orphans_at = c->due = MOMENT_NEVER;
@@ -80,6 +81,7 @@ void controller_free(controller *c)
 	free((char *)c->cfg.root);
 	free((char *)c->cfg.version);
 	free((char *)c->cfg.session);
+	free((char *)c->cfg.client);
 	free((char *)c->cfg.lc_server);
 	free(c);
 }

@@ -33,6 +33,7 @@ const char *object_kind_name(enum object_kind k); /* "IncrementalLearningJob", "
 typedef struct cloud_config {
 	const char *root, *version;
 	const char *session; /* random, new at each start */
+	const char *client;  /* MQTT client id, for the presence; NULL: not said */
 	uint64_t seed;       /* of the jitter */
 	/* Where workers run: with a cluster, in containers that mount the node's folders below /home/data (DATA_PATH_PREFIX); without one, in
 	 * place, with paths of this machine and DATA_PATH_PREFIX empty. */

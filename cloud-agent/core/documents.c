@@ -242,7 +242,7 @@ char *document_inventory(controller *c, const node *n, const stamp *s)
 char *document_presence(const controller *c, bool online, bool will)
 {
 	char time[32];
-	presence p = {.node = PRESENCE_CLOUD, .online = online, .version = c->cfg.version, .session = c->cfg.session};
+	presence p = {.node = PRESENCE_CLOUD, .online = online, .version = c->cfg.version, .session = c->cfg.session, .client = c->cfg.client};
 	time_format(c->now.unix_ms, time);
 	p.ts = will ? NULL : time;
 	p.epoch = will ? 0 : c->epoch;

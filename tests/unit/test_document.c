@@ -45,7 +45,7 @@ static const member inventory_rows[] = {
 };
 
 static const char presence_text[] =
-	"{\"v\":1,\"ts\":\"t\",\"node\":\"cloud\",\"online\":true,\"version\":\"0.1.0\",\"session\":\"s\",\"epoch\":"
+	"{\"v\":1,\"ts\":\"t\",\"node\":\"cloud\",\"online\":true,\"version\":\"0.1.0\",\"session\":\"s\",\"client\":\"c\",\"epoch\":"
 	"1796008260,\"capabilities\":[\"txt\",\"csv\"]}";
 static const member presence_rows[] = {
 	{"v", MEMBER_NUMBER, true},
@@ -54,6 +54,7 @@ static const member presence_rows[] = {
 	{"online", MEMBER_BOOL, true},
 	{"version", MEMBER_STRING, true},
 	{"session", MEMBER_STRING, true},
+	{"client", MEMBER_STRING, false},
 	{"epoch", MEMBER_NUMBER, false},
 	{"capabilities", MEMBER_ARRAY, false},
 	{"capabilities[]", MEMBER_STRING, false},
@@ -125,6 +126,33 @@ static void absent_is_not_zero(void **state)
 	assert_null(inv->session);
 	assert_int_equal(inv->n_jobs + inv->n_datasets, 0);
 	inventory_free(inv);
+}
+
+static void rivals(void **state)
+{
+	static const struct {
+		const char *members;
+		bool cloud, edge; /* a rival of the cloud agent "c" of session "s"; of the edge agent "n" of this session */
+	} rows[] = {
+		{"\"node\":\"cloud\",\"online\":true,\"session\":\"other\",\"client\":\"c\"", true, false},
+		{"\"node\":\"cloud\",\"online\":true,\"session\":\"s\",\"client\":\"c\"", false, false},
+		{"\"node\":\"cloud\",\"online\":false,\"session\":\"other\",\"client\":\"c\"", false, false},
+		{"\"node\":\"cloud\",\"online\":true,\"session\":\"other\",\"client\":\"c2\"", false, false}, /* it may take over the lead */
+		{"\"node\":\"cloud\",\"online\":true,\"session\":\"other\"", false, false},
+		{"\"node\":\"n\",\"online\":true,\"session\":\"other\"", false, true},
+		{"\"node\":\"n\",\"online\":true,\"session\":\"s\"", false, false},
+		{"\"node\":\"n\",\"online\":1,\"session\":\"other\"", false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char *text = mem_printf("{\"v\":1,\"version\":\"1\",%s}", rows[i].members);
+
+		assert_int_equal(presence_is_rival(text, strlen(text), "s", "c"), rows[i].cloud);
+		assert_int_equal(presence_is_rival(text, strlen(text), "s", "n"), rows[i].edge);
+		free(text);
+	}
+	assert_false(presence_is_rival("", 0, "s", "n"));
 }
 
 static void inventories_are_bounded(void **state)
@@ -320,6 +348,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_member_in_all_ways),
 		cmocka_unit_test(absent_is_not_zero),
+		cmocka_unit_test(rivals),
 		cmocka_unit_test(inventories_are_bounded),
 		cmocka_unit_test(stamps_are_ordered),
 		cmocka_unit_test(cursors_and_models_alone),
