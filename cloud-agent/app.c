@@ -1,12 +1,10 @@
-/* The turn of the cloud agent: whatever happens is fed to the core, then `pump` performs what the core asks for until it asks for nothing.
+/* The cloud agent's parts, put together: whatever happens is fed to the core, and a turn (common/turn.h) performs what the core asks for.
  * Nothing here decides anything.
  */
 #include "cloud-agent/app.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cloud-agent/cluster/cluster.h"
 #include "cloud-agent/cluster/local/local.h"
@@ -17,10 +15,9 @@
 #include "common/http/observe.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/mqtt/mqtt.h"
+#include "common/mqtt/agent.h"
+#include "common/turn.h"
 #include "common/version.h"
-
-enum { STOP_MS = 4500 };
 
 struct app {
 	uv_loop_t *loop;
@@ -32,28 +29,13 @@ struct app {
 	mqtt_client *mqtt;
 	http_observe observe;
 	http_server *http;
-	uv_timer_t wake;
-	uv_timer_t stop_limit; /* unreferenced: it ends the process if stopping takes too long */
-	bool pumping, again, started, cluster_started, synced, stopping;
+	turn turn;
+	char *presence_topic;
+	bool rival; /* another agent of this name was born; to be acted on after the batch */
+	bool cluster_started, synced, stopping;
 };
 
-static void pump(app *a);
-
 /* ---- performing ---- */
-
-static void publish(app *a, const cloud_action *action)
-{
-	struct mqtt_message m = {.topic = action->publish.topic,
-		.payload = action->publish.payload,
-		.len = strlen(action->publish.payload),
-		.retained = action->publish.retained};
-	error err = {0};
-	int64_t token = mqtt_client_publish(a->mqtt, &m, &err);
-
-	/* Offline: everything is published again at the next connect. */
-	if (token < 0 && token != ERROR_OFFLINE)
-		log_warn("link", "cannot publish", L_STR("topic", m.topic), L_STR("error", err.text));
-}
 
 static void perform(app *a, const cloud_action *action)
 {
@@ -71,7 +53,7 @@ static void perform(app *a, const cloud_action *action)
 		ops->delete_pod(a->cluster, action->id, action->remove.ns, action->remove.name, action->remove.uid);
 		break;
 	case CLOUD_PUBLISH:
-		publish(a, action);
+		mqtt_agent_say(a->mqtt, action->publish.topic, action->publish.payload, action->publish.retained);
 		break;
 	case CLOUD_EVENT:
 		ops->event(a->cluster, action->event.ns, action->event.job, action->event.uid, action->event.warning, action->event.reason,
@@ -83,39 +65,20 @@ static void perform(app *a, const cloud_action *action)
 	}
 }
 
-static void on_wake(uv_timer_t *timer)
+static void act(void *ctx)
 {
-	pump(timer->data);
-}
-
-static void arm(app *a)
-{
-	int64_t at = controller_wake(a->core), now;
-
-	uv_timer_stop(&a->wake);
-	if (at == MOMENT_NEVER)
-		return;
-	now = clock_now().mono_ms;
-	uv_update_time(a->loop);
-	uv_timer_start(&a->wake, on_wake, at > now ? (uint64_t)(at - now) : 0, 0);
-}
-
-static void pump(app *a)
-{
+	app *a = ctx;
 	cloud_action action;
 
-	if (a->pumping || a->stopping || !a->started) {
-		a->again = true;
-		return;
-	}
-	a->pumping = true;
-	do {
-		a->again = false;
-		while (controller_next(a->core, clock_now(), &action))
-			perform(a, &action);
-	} while (a->again);
-	a->pumping = false;
-	arm(a);
+	while (controller_next(a->core, clock_now(), &action))
+		perform(a, &action);
+}
+
+static int64_t wake(void *ctx)
+{
+	app *a = ctx;
+
+	return controller_wake(a->core);
 }
 
 /* ---- from the cluster ---- */
@@ -125,7 +88,7 @@ static void on_object(void *ctx, enum object_kind kind, const char *ns, const ch
 	app *a = ctx;
 
 	controller_object(a->core, kind, ns, name, object, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 static void on_synced(void *ctx, bool synced)
@@ -134,7 +97,7 @@ static void on_synced(void *ctx, bool synced)
 
 	a->synced = synced;
 	controller_synced(a->core, synced, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 static void on_lead(void *ctx, int64_t epoch)
@@ -143,7 +106,7 @@ static void on_lead(void *ctx, int64_t epoch)
 
 	log_info("cloud", "leading", L_INT("epoch", epoch));
 	controller_lead(a->core, epoch, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 static void on_resign(void *ctx)
@@ -152,7 +115,7 @@ static void on_resign(void *ctx)
 
 	log_warn("cloud", "no longer leading");
 	controller_resign(a->core, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 static void on_fence(void *ctx, int64_t mono_ms)
@@ -167,7 +130,7 @@ static void on_done(void *ctx, uint64_t id, int code, const char *text, cJSON *o
 	app *a = ctx;
 
 	controller_done(a->core, id, code, text, object, retry_after_ms, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 /* ---- from the broker ---- */
@@ -176,18 +139,25 @@ static void on_up(void *ctx, bool session_present)
 {
 	app *a = ctx;
 
-	log_info("link", "connected", L_STR("session", session_present ? "resumed" : "new"));
+	(void)session_present;
 	controller_link(a->core, true, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 static void on_down(void *ctx, const char *reason)
 {
 	app *a = ctx;
 
-	log_warn("link", "disconnected; everything is published again after the next connect", L_STR("reason", reason));
+	(void)reason;
 	controller_link(a->core, false, clock_now());
-	pump(a);
+	turn_go(&a->turn);
+}
+
+/* What is there at the first connection may be of a former life of this agent. The births of a leader with another name are of no rival. */
+static bool is_rival(const app *a, const struct mqtt_message *m)
+{
+	return strcmp(m->topic, a->presence_topic) == 0 && mqtt_client_counters(a->mqtt)->connects > 1 &&
+		presence_is_rival(m->payload, m->len, a->session, a->options->name);
 }
 
 static void on_message(void *ctx, const struct mqtt_message *m)
@@ -195,29 +165,20 @@ static void on_message(void *ctx, const struct mqtt_message *m)
 	app *a = ctx;
 	error err = {0};
 
+	a->rival |= is_rival(a, m);
 	if (controller_message(a->core, m->topic, m->payload, m->len, m->retained, clock_now(), &err) != 0)
 		log_warn("link", "a message is refused", L_STR("topic", m->topic), L_STR("error", err.text));
 }
 
 static void on_batch(void *ctx)
 {
-	pump(ctx);
-}
+	app *a = ctx;
 
-static void on_published(void *ctx, int64_t token, int code, int reason, const char *text)
-{
-	(void)ctx;
-	(void)token;
-	if (code != 0)
-		log_error("link", "the broker refused a document; it is published again with the slow timer", L_INT("reason", reason),
-			L_STR("error", text));
-}
-
-static void on_refused(void *ctx, enum mqtt_refusal what, const char *filter, int reason, const char *text)
-{
-	(void)ctx;
-	log_error("link", what == MQTT_REFUSED_CONNECT ? "the broker refuses the connection" : "the broker refuses a subscription",
-		L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
+	turn_go(&a->turn);
+	if (a->rival) {
+		a->rival = false;
+		mqtt_client_yield(a->mqtt, "another agent with this name is there");
+	}
 }
 
 /* ---- life ---- */
@@ -256,6 +217,7 @@ static int start_core(app *a, error *err)
 	config.root = o->mqtt.topic_root;
 	config.version = ILMARE_VERSION;
 	config.session = a->session;
+	config.client = o->name;
 	config.seed = clock_random_seed();
 	config.workers_in_place = true;
 	config.lc_server = o->lc_server;
@@ -294,55 +256,36 @@ static int start_cluster(app *a, error *err)
 
 static int start_link(app *a, error *err)
 {
-	struct mqtt_callbacks callbacks = {.ctx = a,
-		.on_up = on_up,
-		.on_down = on_down,
-		.on_message = on_message,
-		.on_batch = on_batch,
-		.on_published = on_published,
-		.on_refused = on_refused};
+	struct mqtt_callbacks callbacks = {.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch};
 	struct mqtt_subscription subscriptions[MQTT_SUBSCRIPTIONS_MAX];
-	struct mqtt_config config;
-	mqtt_options_hold hold;
-	char *will_topic, *will, **filters = topic_cloud_filters(a->options->mqtt.topic_root);
+	char *will, **filters = topic_cloud_filters(a->options->mqtt.topic_root);
+	mqtt_agent agent = {.client_id = a->options->name, .subscriptions = subscriptions};
 	size_t n = 0;
-	int code = mqtt_options_apply(&a->options->mqtt, &config, &hold, err);
 
 	for (; filters[n] && n < MQTT_SUBSCRIPTIONS_MAX; n++)
 		subscriptions[n] = (struct mqtt_subscription){.filter = filters[n], .qos = 1, .retain_as_published = true};
-	controller_will(a->core, &will_topic, &will);
-	if (code == 0) {
-		config.client_id = a->options->name;
-		config.will.topic = will_topic;
-		config.will.payload = will;
-		config.will.len = strlen(will);
-		config.will.retained = true;
-		config.subscriptions = subscriptions;
-		config.n_subscriptions = n;
-		a->mqtt = mqtt_client_new(a->loop, &config, &callbacks, err);
-		code = a->mqtt ? 0 : ERROR_INVALID;
-	}
-	mqtt_options_release(&hold);
+	controller_will(a->core, &a->presence_topic, &will);
+	agent.presence = a->presence_topic;
+	agent.will = will;
+	agent.n_subscriptions = n;
+	a->mqtt = mqtt_agent_start(a->loop, &a->options->mqtt, &agent, &callbacks, err);
 	for (size_t i = 0; filters[i]; i++)
 		free(filters[i]);
 	free(filters);
-	free(will_topic);
 	free(will);
-	if (code == 0)
-		mqtt_client_start(a->mqtt);
-	return code;
+	return a->mqtt ? 0 : err->code;
 }
 
 static int start_observe(app *a, error *err)
 {
 	const cloud_options *o = a->options;
 
-	if (o->observe_port < 0)
+	if (o->observe.port < 0)
 		return 0;
 	a->observe = (http_observe){.ctx = a, .ready = on_ready, .metrics = on_metrics};
-	if (http_observe_start(a->loop, o->observe_host, (int)o->observe_port, &a->observe, &a->http, err) != 0)
+	if (http_observe_start(a->loop, o->observe.host, (int)o->observe.port, &a->observe, &a->http, err) != 0)
 		return err->code;
-	log_info("observe", "listening", L_STR("host", o->observe_host), L_INT("port", http_server_port(a->http)));
+	log_info("observe", "listening", L_STR("host", o->observe.host), L_INT("port", http_server_port(a->http)));
 	return 0;
 }
 
@@ -354,9 +297,7 @@ int app_start(uv_loop_t *loop, const cloud_options *options, app **out, error *e
 	a->loop = loop;
 	a->options = options;
 	*out = a;
-	uv_timer_init(loop, &a->wake);
-	uv_timer_init(loop, &a->stop_limit);
-	a->wake.data = a->stop_limit.data = a;
+	turn_init(&a->turn, loop, act, wake, a);
 	code = start_core(a, err);
 	if (code == 0)
 		code = start_observe(a, err);
@@ -368,42 +309,27 @@ int app_start(uv_loop_t *loop, const cloud_options *options, app **out, error *e
 		app_stop(a);
 		return code;
 	}
-	a->started = true;
-	pump(a);
+	turn_begin(&a->turn);
 	return 0;
-}
-
-static void on_stop_limit(uv_timer_t *timer)
-{
-	(void)timer;
-	/* All that matters is in the cluster. */
-	log_warn("cloud", "stopping took too long; ended as it is");
-	_exit(0);
 }
 
 void app_stop(app *a)
 {
-	struct mqtt_message last = {.retained = true};
-	char *last_topic, *payload;
+	char *where, *farewell;
 
 	if (a->stopping)
 		return;
 	a->stopping = true;
-	uv_timer_start(&a->stop_limit, on_stop_limit, STOP_MS, 0);
-	uv_unref((uv_handle_t *)&a->stop_limit);
+	turn_end(&a->turn);
 	http_server_stop(a->http);
 	if (a->cluster_started)
 		a->cluster->ops->stop(a->cluster, NULL, NULL);
-	if (a->mqtt) {
-		controller_farewell(a->core, &last_topic, &payload);
-		last.topic = last_topic;
-		last.payload = payload;
-		last.len = strlen(payload);
-		mqtt_client_stop(a->mqtt, &last, NULL, NULL);
-		free(last_topic);
-		free(payload);
-	}
-	uv_close((uv_handle_t *)&a->wake, NULL);
+	if (!a->mqtt)
+		return;
+	controller_farewell(a->core, &where, &farewell);
+	mqtt_agent_stop(a->mqtt, where, farewell);
+	free(where);
+	free(farewell);
 }
 
 void app_free(app *a)
@@ -411,11 +337,11 @@ void app_free(app *a)
 	if (!a)
 		return;
 	mqtt_client_free(a->mqtt);
-	uv_close((uv_handle_t *)&a->stop_limit, NULL);
 	uv_run(a->loop, UV_RUN_DEFAULT);
 	if (a->cluster)
 		a->cluster->ops->free(a->cluster);
 	controller_free(a->core);
 	node_settings_free(a->nodes);
+	free(a->presence_topic);
 	free(a);
 }

@@ -22,12 +22,7 @@ static const config_row rows[] = {
 		.offset = AT(name),
 		.fallback = "ilmare-cloud",
 		.help = "MQTT client id of this agent. Two agents with one name throw each other out."},
-	{.key = "logLevel",
-		.type = CONFIG_ENUM,
-		.offset = AT(log_level),
-		.fallback = "info",
-		.choices = "error|warn|info|debug",
-		.help = "How much to log."},
+	LOG_OPTION_ROW(AT(log_level)),
 	MQTT_OPTION_ROWS(AT(mqtt)),
 
 	{.key = "local.manifestsDir",
@@ -65,18 +60,7 @@ static const config_row rows[] = {
 		.help = "Where workers report to (their LC_SERVER): the edge agent's worker endpoint, as seen from a worker."},
 	{.key = "nodes", .type = CONFIG_MAP, .offset = AT(nodes), .help = "Per node: {name: {lcServer: url}}, where it differs from lcServer."},
 
-	{.key = "observe.host",
-		.type = CONFIG_STRING,
-		.offset = AT(observe_host),
-		.fallback = "127.0.0.1",
-		.help = "Address of /healthz, /readyz and /metrics."},
-	{.key = "observe.port",
-		.type = CONFIG_INT,
-		.offset = AT(observe_port),
-		.fallback = "9101",
-		.min = -1,
-		.max = 65535,
-		.help = "Their port. 0: any free one, said in the log. -1: none."},
+	OBSERVE_OPTION_ROWS(AT(observe), "9101", "none"),
 
 	{.key = "documents.slowTimer",
 		.type = CONFIG_DURATION,
@@ -137,12 +121,22 @@ static const config_row rows[] = {
 		.help = "Conditions kept in a job's status."},
 };
 
+static bool is_client_id(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+			return false;
+	return n > 0 && n <= 128;
+}
+
 static int check(const void *target, error *err)
 {
 	const cloud_options *o = target;
 
-	if (!o->name || !o->name[0] || strlen(o->name) > 128)
-		return error_set(err, ERROR_INVALID, "name: an MQTT client id of 1 to 128 characters is needed");
+	if (!o->name || !is_client_id(o->name))
+		return error_set(err, ERROR_INVALID, "name: an MQTT client id of 1 to 128 characters is needed, none of them a control character");
 	if (o->backoff_max_ms < o->backoff_min_ms)
 		return error_set(err, ERROR_INVALID, "rounds.backoffMax is below rounds.backoffMin");
 	return mqtt_options_check(&o->mqtt, err);

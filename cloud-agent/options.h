@@ -7,6 +7,7 @@
 
 #include "common/config.h"
 #include "common/mqtt/options.h"
+#include "common/options.h"
 
 typedef struct cloud_options {
 	char *cluster; /* "local" */
@@ -20,8 +21,7 @@ typedef struct cloud_options {
 	int64_t worker_log_max;
 	bool stop_workers;
 
-	char *observe_host;
-	int64_t observe_port;
+	observe_options observe;
 
 	int64_t slow_ms;
 	int64_t backoff_min_ms, backoff_max_ms;

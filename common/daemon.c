@@ -1,18 +1,22 @@
-/* The process around an agent: set up once, before any thread, and run until a signal says stop. A second signal changes nothing: stopping is
- * bounded by whoever stops.
+/* The process around an agent: set up once, before any thread, and run until a signal says stop. A second signal changes nothing: stopping
+ * has a limit, and all that matters is durable at any moment.
  */
 #include "common/daemon.h"
 
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/mem.h"
+
+enum { STOP_MS = 4500 };
 
 typedef struct stopper {
 	void (*stop)(void *ctx);
 	void *ctx;
 	uv_signal_t signals[2];
+	uv_timer_t limit;
 	int stopped;
 } stopper;
 
@@ -36,6 +40,13 @@ void daemon_log(const char *program, const char *level)
 	log_init(program, parsed);
 }
 
+static void on_limit(uv_timer_t *timer)
+{
+	(void)timer;
+	log_warn("main", "stopping took too long; ended as it is");
+	_exit(0);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
 	stopper *s = handle->data;
@@ -44,6 +55,7 @@ static void on_signal(uv_signal_t *handle, int number)
 		return;
 	s->stopped = 1;
 	log_info("main", "stopping", L_INT("signal", number));
+	uv_timer_start(&s->limit, on_limit, STOP_MS, 0);
 	s->stop(s->ctx);
 }
 
@@ -58,7 +70,10 @@ void daemon_run(uv_loop_t *loop, void (*stop)(void *ctx), void *ctx)
 		uv_signal_start(&s.signals[i], on_signal, numbers[i]);
 		uv_unref((uv_handle_t *)&s.signals[i]);
 	}
+	uv_timer_init(loop, &s.limit);
+	uv_unref((uv_handle_t *)&s.limit);
 	uv_run(loop, UV_RUN_DEFAULT);
+	uv_close((uv_handle_t *)&s.limit, NULL);
 	for (int i = 0; i < 2; i++)
 		uv_close((uv_handle_t *)&s.signals[i], NULL);
 	uv_run(loop, UV_RUN_DEFAULT);

@@ -10,7 +10,8 @@
 void daemon_init(void);
 void daemon_log(const char *program, const char *level);
 
-/* Run the loop; SIGTERM and SIGINT call `stop`, once. Returns when the loop has run out. */
+/* Run the loop; SIGTERM and SIGINT call `stop`, once. Returns when the loop has run out; if that takes longer than 4.5 s from then, the
+ * process ends with status 0. */
 void daemon_run(uv_loop_t *loop, void (*stop)(void *ctx), void *ctx);
 
 #endif

@@ -1,6 +1,6 @@
-/* The turn of the edge agent: whatever happens is fed to the core, then `pump` performs what the core asks for until it asks for nothing.
+/* The edge agent's parts, put together: whatever happens is fed to the core, and a turn (common/turn.h) performs what the core asks for.
  *
- * What messages bring is fed one by one and pumped once a batch, so that it costs one commit. Nothing here decides anything.
+ * What messages bring is fed one by one, and followed by one turn a batch, so that it costs one commit. Nothing here decides anything.
  */
 #include "edge-agent/app.h"
 
@@ -14,7 +14,8 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/metrics.h"
-#include "common/mqtt/mqtt.h"
+#include "common/mqtt/agent.h"
+#include "common/turn.h"
 #include "common/version.h"
 #include "edge-agent/core/agent.h"
 #include "edge-agent/files.h"
@@ -22,7 +23,7 @@
 #include "edge-agent/store/store.h"
 #include "edge-agent/worker-api/worker_api.h"
 
-enum { STOP_MS = 4500, LISTEN_FDS_START = 3 };
+enum { LISTEN_FDS_START = 3 };
 
 struct app {
 	uv_loop_t *loop;
@@ -33,16 +34,12 @@ struct app {
 	files *files;
 	worker_api *api;
 	mqtt_client *mqtt;
-	uv_timer_t wake;
-	uv_timer_t stop_limit; /* unreferenced: it ends the process if stopping takes too long */
-	bool pumping, again, stopping;
+	turn turn;
+	bool stopping;
 	char *presence_topic;
-	int connects;
 	bool rival;        /* another agent of this name was born; to be acted on after the batch */
 	char problem[480]; /* of the last commit; "" if it went well */
 };
-
-static void pump(app *a);
 
 /* ---- performing ---- */
 
@@ -57,20 +54,6 @@ static void commit(app *a, const edge_action *action)
 	edge_agent_done(a->agent, action->id, &result, clock_now());
 }
 
-static void publish(app *a, const edge_action *action)
-{
-	struct mqtt_message m = {.topic = action->publish.topic,
-		.payload = action->publish.payload,
-		.len = strlen(action->publish.payload),
-		.retained = action->publish.retained};
-	error err = {0};
-	int64_t token = mqtt_client_publish(a->mqtt, &m, &err);
-
-	/* Offline or full: the core repeats what matters until it is settled. */
-	if (token < 0 && token != ERROR_OFFLINE)
-		log_warn("link", "cannot publish; it is tried again later", L_STR("topic", m.topic), L_STR("error", err.text));
-}
-
 static void perform(app *a, const edge_action *action)
 {
 	switch (action->kind) {
@@ -81,7 +64,7 @@ static void perform(app *a, const edge_action *action)
 		worker_api_reply(a->api, action->reply.post, action->reply.status, action->reply.message);
 		break;
 	case EDGE_PUBLISH:
-		publish(a, action);
+		mqtt_agent_say(a->mqtt, action->publish.topic, action->publish.payload, action->publish.retained);
 		break;
 	case EDGE_LOCATE:
 	case EDGE_MEASURE:
@@ -94,40 +77,21 @@ static void perform(app *a, const edge_action *action)
 	}
 }
 
-static void on_wake(uv_timer_t *timer)
+static void act(void *ctx)
 {
-	pump(timer->data);
-}
-
-static void arm(app *a)
-{
-	int64_t at = edge_agent_wake(a->agent), now;
-
-	uv_timer_stop(&a->wake);
-	if (at == MOMENT_NEVER)
-		return;
-	now = clock_now().mono_ms;
-	uv_update_time(a->loop);
-	uv_timer_start(&a->wake, on_wake, at > now ? (uint64_t)(at - now) : 0, 0);
-}
-
-static void pump(app *a)
-{
+	app *a = ctx;
 	edge_action action;
 
-	if (a->pumping || a->stopping || !a->mqtt) {
-		a->again = true;
-		return;
-	}
-	a->pumping = true;
-	do {
-		a->again = false;
-		while (edge_agent_next(a->agent, clock_now(), &action))
-			perform(a, &action);
-		files_sync(a->files, a->agent);
-	} while (a->again);
-	a->pumping = false;
-	arm(a);
+	while (edge_agent_next(a->agent, clock_now(), &action))
+		perform(a, &action);
+	files_sync(a->files, a->agent);
+}
+
+static int64_t wake(void *ctx)
+{
+	app *a = ctx;
+
+	return edge_agent_wake(a->agent);
 }
 
 /* ---- what happens ---- */
@@ -136,32 +100,25 @@ static void on_up(void *ctx, bool session_present)
 {
 	app *a = ctx;
 
-	a->connects++;
-	log_info("link", "connected", L_STR("session", session_present ? "resumed" : "new"));
+	(void)session_present;
 	edge_agent_link(a->agent, true, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 static void on_down(void *ctx, const char *reason)
 {
 	app *a = ctx;
 
-	log_warn("link", "disconnected; work goes on, reports wait", L_STR("reason", reason));
+	(void)reason;
 	edge_agent_link(a->agent, false, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
-/* Our own presence topic: a birth there with another session is of another agent with this node's name. The retained one that greets the
- * first connection may be of a former life of this agent, and says nothing. */
-static void on_presence(app *a, const struct mqtt_message *m)
+/* Our own presence topic. The retained birth that greets the first connection may be of a former life of this agent, and says nothing. */
+static bool is_rival(const app *a, const struct mqtt_message *m)
 {
-	presence *p;
-
-	if (m->len == 0 || presence_decode(m->payload, m->len, &p, NULL) != 0)
-		return;
-	if (p->online && strcmp(p->session, a->session) != 0 && (a->connects > 1 || !m->retained))
-		a->rival = true;
-	presence_free(p);
+	return (mqtt_client_counters(a->mqtt)->connects > 1 || !m->retained) &&
+		presence_is_rival(m->payload, m->len, a->session, a->options->node);
 }
 
 static void on_message(void *ctx, const struct mqtt_message *m)
@@ -170,7 +127,7 @@ static void on_message(void *ctx, const struct mqtt_message *m)
 	error err = {0};
 
 	if (strcmp(m->topic, a->presence_topic) == 0)
-		on_presence(a, m);
+		a->rival |= is_rival(a, m);
 	else if (edge_agent_message(a->agent, m->topic, m->payload, m->len, clock_now(), &err) != 0)
 		log_warn("link", "a message is refused", L_STR("topic", m->topic), L_STR("error", err.text));
 }
@@ -179,26 +136,11 @@ static void on_batch(void *ctx)
 {
 	app *a = ctx;
 
-	pump(a);
+	turn_go(&a->turn);
 	if (a->rival) {
 		a->rival = false;
 		mqtt_client_yield(a->mqtt, "another agent with this node's name is there");
 	}
-}
-
-static void on_published(void *ctx, int64_t token, int code, int reason, const char *text)
-{
-	(void)ctx;
-	(void)token;
-	if (code != 0)
-		log_error("link", "the broker refused a report; it is kept and tried again", L_INT("reason", reason), L_STR("error", text));
-}
-
-static void on_refused(void *ctx, enum mqtt_refusal what, const char *filter, int reason, const char *text)
-{
-	(void)ctx;
-	log_error("link", what == MQTT_REFUSED_CONNECT ? "the broker refuses the connection" : "the broker refuses a subscription",
-		L_STR("topic", filter ? filter : ""), L_INT("reason", reason), L_STR("error", text));
 }
 
 static void on_post(void *ctx, uint64_t id, worker_post *post)
@@ -206,7 +148,7 @@ static void on_post(void *ctx, uint64_t id, worker_post *post)
 	app *a = ctx;
 
 	edge_agent_post(a->agent, id, post, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 static void on_post_gone(void *ctx, uint64_t id)
@@ -221,7 +163,7 @@ static void on_view(void *ctx, const char *url, enum dataset_format format, cons
 	app *a = ctx;
 
 	edge_agent_dataset(a->agent, url, format, view, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 static void on_done(void *ctx, uint64_t id, const edge_result *result)
@@ -229,7 +171,7 @@ static void on_done(void *ctx, uint64_t id, const edge_result *result)
 	app *a = ctx;
 
 	edge_agent_done(a->agent, id, result, clock_now());
-	pump(a);
+	turn_go(&a->turn);
 }
 
 static bool on_ready(void *ctx, const char **why)
@@ -305,7 +247,7 @@ static int inherited_socket(void)
 static int start_api(app *a, error *err)
 {
 	const edge_options *o = a->options;
-	worker_api_config config = {.observe_host = o->observe_host, .observe_port = (int)o->observe_port};
+	worker_api_config config = {.observe_host = o->observe.host, .observe_port = (int)o->observe.port};
 	worker_api_events events = {.observe = {.ctx = a, .ready = on_ready, .metrics = on_metrics}, .post = on_post, .gone = on_post_gone};
 	int code;
 
@@ -326,39 +268,18 @@ static int start_api(app *a, error *err)
 
 static int start_link(app *a, error *err)
 {
-	struct mqtt_callbacks callbacks = {.ctx = a,
-		.on_up = on_up,
-		.on_down = on_down,
-		.on_message = on_message,
-		.on_batch = on_batch,
-		.on_published = on_published,
-		.on_refused = on_refused};
-	struct mqtt_config config;
-	mqtt_options_hold hold;
-	char *will_topic, *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
+	struct mqtt_callbacks callbacks = {.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch};
+	char *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
 	struct mqtt_subscription subscriptions[] = {{.filter = filter, .qos = 1, .retain_as_published = true}, {.qos = 1, .no_local = true}};
-	int code = mqtt_options_apply(&a->options->mqtt, &config, &hold, err);
+	mqtt_agent agent = {.client_id = a->options->node, .subscriptions = subscriptions, .n_subscriptions = 2};
 
-	edge_agent_will(a->agent, &will_topic, &will);
-	a->presence_topic = will_topic;
-	subscriptions[1].filter = will_topic;
-	if (code == 0) {
-		config.client_id = a->options->node;
-		config.will.topic = will_topic;
-		config.will.payload = will;
-		config.will.len = strlen(will);
-		config.will.retained = true;
-		config.subscriptions = subscriptions;
-		config.n_subscriptions = sizeof subscriptions / sizeof subscriptions[0];
-		a->mqtt = mqtt_client_new(a->loop, &config, &callbacks, err);
-		code = a->mqtt ? 0 : ERROR_INVALID;
-	}
-	mqtt_options_release(&hold);
+	edge_agent_will(a->agent, &a->presence_topic, &will);
+	agent.presence = subscriptions[1].filter = a->presence_topic;
+	agent.will = will;
+	a->mqtt = mqtt_agent_start(a->loop, &a->options->mqtt, &agent, &callbacks, err);
 	free(will);
 	free(filter);
-	if (code == 0)
-		mqtt_client_start(a->mqtt);
-	return code;
+	return a->mqtt ? 0 : err->code;
 }
 
 int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *err)
@@ -370,9 +291,7 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 	a->loop = loop;
 	a->options = options;
 	*out = a;
-	uv_timer_init(loop, &a->wake);
-	uv_timer_init(loop, &a->stop_limit);
-	a->wake.data = a->stop_limit.data = a;
+	turn_init(&a->turn, loop, act, wake, a);
 	code = start_core(a, err);
 	if (code == 0) {
 		files_config config = {.root_dir = options->root_dir,
@@ -391,46 +310,27 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 		return code;
 	}
 	edge_agent_start(a->agent, clock_now());
-	pump(a);
+	turn_begin(&a->turn);
 	return 0;
-}
-
-static void on_stop_limit(uv_timer_t *timer)
-{
-	(void)timer;
-	/* All that matters is durable. */
-	log_warn("edge", "stopping took too long; ended as it is");
-	_exit(0);
 }
 
 void app_stop(app *a)
 {
-	char *last_topic, *payload;
-	struct mqtt_message last = {.retained = true};
+	char *where, *farewell;
 
 	if (a->stopping)
 		return;
 	a->stopping = true;
-	uv_timer_start(&a->stop_limit, on_stop_limit, STOP_MS, 0);
-	uv_unref((uv_handle_t *)&a->stop_limit);
+	turn_end(&a->turn);
 	worker_api_stop(a->api);
 	if (a->files)
 		files_stop(a->files);
-	if (a->mqtt) {
-		edge_agent_farewell(a->agent, &last_topic, &payload);
-		last.topic = last_topic;
-		last.payload = payload;
-		last.len = strlen(payload);
-		mqtt_client_stop(a->mqtt, &last, NULL, NULL);
-		free(last_topic);
-		free(payload);
-	}
-	uv_close((uv_handle_t *)&a->wake, NULL);
-}
-
-static void nothing(uv_handle_t *handle)
-{
-	(void)handle;
+	if (!a->mqtt)
+		return;
+	edge_agent_farewell(a->agent, &where, &farewell);
+	mqtt_agent_stop(a->mqtt, where, farewell);
+	free(where);
+	free(farewell);
 }
 
 void app_free(app *a)
@@ -438,7 +338,6 @@ void app_free(app *a)
 	if (!a)
 		return;
 	mqtt_client_free(a->mqtt);
-	uv_close((uv_handle_t *)&a->stop_limit, nothing);
 	uv_run(a->loop, UV_RUN_DEFAULT);
 	worker_api_free(a->api);
 	edge_agent_free(a->agent);

@@ -7,6 +7,7 @@
 
 #include "common/config.h"
 #include "common/mqtt/options.h"
+#include "common/options.h"
 
 typedef struct edge_options {
 	char *node;
@@ -21,8 +22,7 @@ typedef struct edge_options {
 	char *worker_host;
 	int64_t worker_port;
 	int64_t worker_body_max, worker_connections, worker_request_ms;
-	char *observe_host;
-	int64_t observe_port;
+	observe_options observe;
 
 	bool check_on_arrival;
 	int64_t look_ms;   /* slow look at dataset files */

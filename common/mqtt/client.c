@@ -90,10 +90,11 @@ void client__attempt_failed(mqtt_client *c, int reason, const char *text)
 	c->was_full = false;
 	client__end_attempt(c);
 	if (reason == REASON_SESSION_TAKEN_OVER)
-		log_error("mqtt", "another client with the same node name took the connection", L_STR("node", c->settings->c.client_id),
+		log_error("mqtt", "another client with the same name took the connection", L_STR("name", c->settings->c.client_id),
 			L_INT("retry_ms", wait), L_STR("error", c->problem));
 	else if (!c->stopping)
-		log_warn("mqtt", was_up ? "connection lost" : "cannot connect", L_STR("error", c->problem), L_INT("retry_ms", wait));
+		log_line(!was_up && reason >= REASON_FAILURE ? LOG_ERROR : LOG_WARN, "mqtt", was_up ? "connection lost" : "cannot connect",
+			L_STR("error", c->problem), L_INT("retry_ms", wait), NULL);
 	if (was_up) {
 		if (c->cb.on_down)
 			c->cb.on_down(c->cb.ctx, c->problem);

@@ -25,7 +25,7 @@ static const struct reason {
 	{0x8c, ERROR_UNSUPPORTED, "bad authentication method", "the broker asks for a method that is not supported here"},
 	{0x8d, ERROR_IO, "keep-alive timeout", "the broker heard nothing from here for too long"},
 	{REASON_SESSION_TAKEN_OVER, ERROR_CONFLICT, "session taken over",
-		"another client with the same node name is connected to this broker: give every node its own name, and run one agent for it"},
+		"another client with the same name is connected to this broker: give every agent a name of its own, and run each once"},
 	{0x8f, ERROR_INVALID, "topic filter invalid", "check the topic prefix"},
 	{0x90, ERROR_INVALID, "topic name invalid", "check the topic prefix"},
 	{0x93, ERROR_LIMIT, "receive maximum exceeded", "broker and agent disagree about MQTT; please report it"},

@@ -65,7 +65,7 @@ class Link(Case):
         second = self.world.edge(broker, name="second", mqtt_reconnect_max="2s")
         for edge in (first, second):
             until(lambda: edge.metrics()["ilmare_mqtt_takeovers_total"] >= 1, f"{edge.name} sees it", 30)
-            edge.wait_log("another client with the same node name")
+            edge.wait_log("another client with the same name")
         connects = [edge.metrics()["ilmare_mqtt_connects_total"] for edge in (first, second)]
         begin = time.monotonic()
         until(lambda: sum(edge.metrics()["ilmare_mqtt_connects_total"] for edge in (first, second)) >= sum(connects) + 3, "they go on trying", 60)

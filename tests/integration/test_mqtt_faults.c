@@ -204,7 +204,7 @@ static int listen_somewhere(int backlog, char *url, size_t size, struct sockaddr
 static void expect_long_backoff(struct fixture *f)
 {
 	loop_until(&f->loop, f->a.downs == 1, SOON);
-	assert_non_null(strstr(f->a.down_reason, "same node name"));
+	assert_non_null(strstr(f->a.down_reason, "same name"));
 	assert_int_equal(mqtt_client_counters(f->a.client)->takeovers, 1);
 	loop_for(&f->loop, 1000); /* of 3 s, half at least */
 	assert_int_equal(mqtt_client_counters(f->a.client)->attempts, 1);
@@ -233,7 +233,7 @@ static void test_yield(void **state)
 
 	f->config.backoff_max_ms = 3000;
 	start_up(f, &f->a);
-	mqtt_client_yield(f->a.client, "another agent with the same node name was born");
+	mqtt_client_yield(f->a.client, "another agent with the same name was born");
 	expect_long_backoff(f);
 }
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import time
 
 from agents import until
 from case import Case, main
@@ -97,6 +98,35 @@ class WholeLoop(Case):
             retained[message.topic] = message.payload
         until(lambda: not [t for t, p in {m.topic: m.payload for m in self.whole.topics.messages}.items() if p and "/job/" in t and "/node/edge-1/" not in t.split("/job/")[1]],
               "the broker holds nothing of it")
+
+
+class CloudNames(Case):
+    def test_two_cloud_agents_of_one_name(self):
+        """They throw each other out; both see it, say it, slow down, and go on working."""
+        broker = self.world.broker()
+        clouds = []
+        for name in ("first", "second"):
+            manifests = self.world.path / f"{name}.manifests"
+            manifests.mkdir()
+            clouds.append(self.world.cloud(broker, name=name, local_manifests_dir=manifests, mqtt_reconnect_max="2s"))
+            until(clouds[-1].is_linked, f"{name} is connected")
+
+        def connects():
+            return sum(cloud.metrics()["ilmare_mqtt_connects_total"] for cloud in clouds)
+
+        for cloud in clouds:
+            until(lambda c=cloud: c.metrics()["ilmare_mqtt_takeovers_total"] >= 1, f"{cloud.name} sees it", 30)
+            cloud.wait_log("another client with the same name")
+        before, begin = connects(), time.monotonic()
+        until(lambda: connects() >= before + 3, "they go on trying", 60)
+        self.assertGreater(time.monotonic() - begin, 0.5)  # no storm
+        for cloud in clouds:
+            self.assertTrue(cloud.serves())
+        first, second = clouds
+        second.stop()
+        topics = self.world.topics(broker)
+        topics.wait(lambda m: m.topic == "ilmare/v1/presence/cloud" and m.document["online"], "the first one says that it is there")
+        until(first.is_linked, "the first one stays", 30)
 
 
 if __name__ == "__main__":

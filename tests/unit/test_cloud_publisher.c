@@ -364,6 +364,42 @@ static void test_dataset_status(void **state)
 	harness_free(h);
 }
 
+/* After a loss the link subscribes again, and all that is retained comes once more: each birth is answered once more, and that is all. */
+static void test_retained_again(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	harness_birth(h, "edge-1", "first");
+	dataset_status status = {.ts = "2026-11-30T00:00:00Z", .node = "edge-1", .samples = 12, .changed = "2026-11-30T00:00:00Z"};
+	const cJSON *object = harness_object(h, OBJECT_DATASET, "d");
+	status.dataset = (dataset_ref){.ns = "default", .name = "d", .uid = json_member(json_member(object, "metadata"), "uid")->valuestring};
+	char *payload = dataset_status_encode(&status);
+	harness_foreign(h, "ilmare/v1/ns/default/dataset/d/node/edge-1/status", payload);
+	free(payload);
+	harness_run(h);
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
+	harness_run(h);
+	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Running");
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_RUNNING);
+	for (int i = 0; i < 3; i++) {
+		const cJSON *message;
+		cJSON *all = cJSON_Duplicate(h->retained, 1);
+		int published = h->published, written = h->patches + h->creates + h->deletes + h->cleared;
+		stamp state_before = harness_stamp(h, STATE_OF_J);
+		cJSON_ArrayForEach(message, all) {
+			harness_deliver(h, message->string, message->valuestring, true);
+		}
+		harness_run(h);
+		assert_int_equal(h->published - published, 3); /* the node's inventory, desired document and dataset */
+		assert_int_equal(h->patches + h->creates + h->deletes + h->cleared, written);
+		assert_int_equal(stamp_compare(harness_stamp(h, STATE_OF_J), state_before), 0);
+		harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_RUNNING);
+		cJSON_Delete(all);
+	}
+	harness_free(h);
+}
+
 int main(void)
 {
 	mem_init();
@@ -380,6 +416,7 @@ int main(void)
 		cmocka_unit_test(test_job_deleted),
 		cmocka_unit_test(test_dataset_moves),
 		cmocka_unit_test(test_all_again),
+		cmocka_unit_test(test_retained_again),
 		cmocka_unit_test(test_nothing_while_down),
 		cmocka_unit_test(test_dataset_status),
 	};

@@ -197,7 +197,7 @@ static void test_reasons(void **state)
 		assert_ptr_equal(reason_text(reason, "the connection", text, sizeof text), text);
 		assert_true(strlen(text) < sizeof text - 1); /* none is cut */
 	}
-	assert_non_null(strstr(reason_text(0x8e, "to go on", text, sizeof text), "same node name"));
+	assert_non_null(strstr(reason_text(0x8e, "to go on", text, sizeof text), "same name"));
 }
 
 int main(void)
