@@ -115,6 +115,9 @@ static int make_dir(const char *path, mode_t mode, error *err)
 		return error_errno(err, errno, "cannot set the mode of the folder %s", path);
 	char *parent = file_parent(path);
 	int code = file_sync_dir(parent, err);
+	/* So that the next attempt syncs it too. */
+	if (code != 0)
+		(void)rmdir(path);
 	free(parent);
 	return code;
 }

@@ -80,8 +80,10 @@ static int keep_new(const deploy_plan *plan, const char *versions, const model_i
 {
 	char *version = mem_printf("%s/%lld", versions, (long long)plan->round);
 	const char *from = plan->steps[plan->main].from;
-	int code = 0;
-	if (!version_holds(version, from, model, plan->stop))
+	int code;
+	if (version_holds(version, from, model, plan->stop))
+		code = file_sync_dir(versions, err); /* a run before may have ended just before that, version 0 with it */
+	else
 		code = keep_version(versions, plan->round, from, plan->stop, err);
 	free(version);
 	return code;

@@ -1,131 +1,11 @@
 /* The store: what was committed is there after a restart, whole or not at all; what is damaged is dropped or set aside, never believed. */
-#include "tests/unit/unit.h"
+#include "tests/unit/store_kit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "common/buf.h"
-#include "common/file.h"
-#include "edge-agent/store/store.h"
-
-struct place {
-	char *dir, *path;
-};
-
-static int setup(void **state)
-{
-	struct place *p = mem_alloc(sizeof *p);
-
-	p->dir = unit_folder();
-	p->path = mem_printf("%s/edge.db", p->dir);
-	*state = p;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct place *p = *state;
-
-	unit_folder_remove(p->dir);
-	free(p->path);
-	free(p);
-	return 0;
-}
-
-/* ---- records ---- */
-
-static record *make_record(const char *uid, int64_t round, int rows)
-{
-	record *r = record_new();
-	error err = {0};
-	desired d = {.ts = "2026-11-30T04:00:00.000Z",
-		.stamp = {.epoch = 7, .gen = round},
-		.node = "edge-1",
-		.job = {.ns = "default", .name = "helmet", .uid = uid},
-		.roles = ROLE_DATASET,
-		.position = {.round = round, .stage = STAGE_TRAIN, .phase = PHASE_WAITING},
-		.has_dataset = true,
-		.dataset = {.ns = "default", .name = "d", .uid = "d1", .url = "/data/d.txt", .format = FORMAT_TXT},
-		.train_prob = 0.5,
-		.train = {.check_period_s = 60},
-		.deploy = {.check_period_s = 60},
-		.output_dir = "/out"};
-	char *text = desired_encode(&d);
-
-	if (record_set_document(r, text, strlen(text), &err) != 0)
-		fail_msg("%s", err.text);
-	free(text);
-	r->has_alloc = true;
-	r->alloc.round = round;
-	r->alloc.range = (sample_range){.from = 3, .to = 5, .end = {.sample = 5, .size = 50}};
-	r->alloc.begin = (cursor){.sample = 3, .size = 30};
-	r->rows = arena_alloc(r->mem, (size_t)rows * sizeof *r->rows);
-	r->n_rows = (size_t)rows;
-	for (int i = 0; i < rows; i++)
-		r->rows[i] = (outbox_row){.position = {.round = round + i, .stage = STAGE_TRAIN, .phase = PHASE_READY},
-			.what = REPORT_READY,
-			.seq = i + 1,
-			.from = i,
-			.payload = "{\"v\":1}"};
-	return r;
-}
-
-static int put_over(store *s, const record *base, const record *r, error *err)
-{
-	edge_change change = {.kind = CHANGE_PUT_JOB, .uid = r->desired->job.uid, .record = r, .base = base};
-
-	return store_commit(s, &change, 1, err);
-}
-
-static int put(store *s, const record *r, error *err)
-{
-	return put_over(s, NULL, r, err);
-}
-
-static store *open_store(const struct place *p, bool *fresh)
-{
-	error err = {0};
-	store *s = NULL;
-
-	if (store_open(p->path, "edge-1", &s, fresh, &err) != 0)
-		fail_msg("%s", err.text);
-	return s;
-}
-
-static edge_agent *restore(store *s)
-{
-	edge_config config;
-	edge_agent *a;
-	error err = {0};
-
-	edge_config_init(&config);
-	config.node = "edge-1";
-	config.session = "s";
-	config.version = "1";
-	config.seed = 1;
-	a = edge_agent_new(&config);
-	if (store_restore(s, a, &err) != 0)
-		fail_msg("%s", err.text);
-	return a;
-}
-
-/* The round that the store holds for uid after it was closed and opened again; 0: it holds none. */
-static int64_t stored_round(const struct place *p, const char *uid, size_t *rows)
-{
-	bool fresh;
-	store *s = open_store(p, &fresh);
-	edge_agent *a = restore(s);
-	const record *r = edge_agent_record(a, uid);
-	int64_t round = r ? r->desired->position.round : 0;
-
-	*rows = r ? r->n_rows : 0;
-	edge_agent_free(a);
-	store_close(s);
-	return round;
-}
 
 static void round_trip(void **state)
 {
@@ -541,19 +421,19 @@ static void scan_states(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(round_trip, setup, teardown),
-		cmocka_unit_test_setup_teardown(rows_that_left_the_record_are_dropped, setup, teardown),
-		cmocka_unit_test_setup_teardown(rows_that_changed_are_written, setup, teardown),
-		cmocka_unit_test_setup_teardown(all_changes_or_none, setup, teardown),
-		cmocka_unit_test_setup_teardown(one_process_at_a_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_nodes_store_is_set_aside, setup, teardown),
-		cmocka_unit_test_setup_teardown(newer_schema_is_left_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(foreign_file_is_set_aside, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_damaged_row_is_dropped_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(damaged_pages, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_wal_ends_anywhere, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_full_disk_at_every_write, setup, teardown),
-		cmocka_unit_test_setup_teardown(scan_states, setup, teardown),
+		cmocka_unit_test_setup_teardown(round_trip, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(rows_that_left_the_record_are_dropped, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(rows_that_changed_are_written, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(all_changes_or_none, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(one_process_at_a_time, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(another_nodes_store_is_set_aside, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(newer_schema_is_left_alone, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(foreign_file_is_set_aside, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(a_damaged_row_is_dropped_alone, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(damaged_pages, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(the_wal_ends_anywhere, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(a_full_disk_at_every_write, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(scan_states, place_setup, place_teardown),
 	};
 
 	mem_init();
