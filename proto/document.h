@@ -19,6 +19,11 @@
 #include "proto/position.h"
 #include "proto/topic.h"
 
+/* Numbers of documents end far below JSON_MAX_INT, so that what is added to one that was read, however often, can still be written. Epochs
+ * begin with the seconds since 1970 and only go up: one above the year 36812 is no epoch, and would use up the numbers. */
+#define DOCUMENT_MAX_INT (INT64_C(1) << 52)
+#define DOCUMENT_MAX_EPOCH (INT64_C(1) << 40)
+
 enum {
 	DOCUMENT_VERSION = 1,
 	DOCUMENT_MAX = 256 * 1000, /* bytes of one MQTT payload */

@@ -41,11 +41,11 @@ static void read_counts(reading *r, const cJSON *root, dataset_status *s)
 {
 	const char *where = "status";
 
-	read__int(r, root, where, "samples", NEEDED, 0, JSON_MAX_INT, &s->samples);
-	read__int(r, root, where, "size", NEEDED, 0, JSON_MAX_INT, &s->size);
-	read__int(r, root, where, "waitingBytes", NEEDED, 0, JSON_MAX_INT, &s->waiting_bytes);
-	read__int(r, root, where, "skipped", NEEDED, 0, JSON_MAX_INT, &s->skipped);
-	read__int(r, root, where, "removed", NEEDED, 0, JSON_MAX_INT, &s->removed);
+	read__int(r, root, where, "samples", NEEDED, 0, DOCUMENT_MAX_INT, &s->samples);
+	read__int(r, root, where, "size", NEEDED, 0, DOCUMENT_MAX_INT, &s->size);
+	read__int(r, root, where, "waitingBytes", NEEDED, 0, DOCUMENT_MAX_INT, &s->waiting_bytes);
+	read__int(r, root, where, "skipped", NEEDED, 0, DOCUMENT_MAX_INT, &s->skipped);
+	read__int(r, root, where, "removed", NEEDED, 0, DOCUMENT_MAX_INT, &s->removed);
 }
 
 int dataset_status_decode(const char *data, size_t len, dataset_status **out, error *err)

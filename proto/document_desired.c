@@ -46,7 +46,7 @@ static void read_trained(reading *r, const cJSON *root, desired *d)
 	if (o == NULL)
 		return;
 	d->has_trained = true;
-	read__int(r, o, "desired.trained", "round", NEEDED, 1, JSON_MAX_INT, &d->trained_round);
+	read__int(r, o, "desired.trained", "round", NEEDED, 1, DOCUMENT_MAX_INT, &d->trained_round);
 	d->trained_models = read__models(r, o, "desired.trained", "models", NEEDED, &d->n_trained_models);
 	d->has_cursor = read__cursor(r, o, "desired.trained", "cursor", OPTIONAL, &d->cursor);
 }
@@ -58,7 +58,7 @@ static void read_deployed(reading *r, const cJSON *root, desired *d)
 	if (o == NULL)
 		return;
 	d->has_deployed = true;
-	read__int(r, o, "desired.deployed", "round", NEEDED, 0, JSON_MAX_INT, &d->deployed_round);
+	read__int(r, o, "desired.deployed", "round", NEEDED, 0, DOCUMENT_MAX_INT, &d->deployed_round);
 	d->has_deployed_sha256 = read__digest(r, o, "desired.deployed", "sha256", OPTIONAL, &d->deployed_sha256);
 }
 

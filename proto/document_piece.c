@@ -20,8 +20,8 @@ stamp read__stamp(reading *r, const cJSON *obj, const char *where)
 	const char *path = path__member(r, where, "stamp");
 	stamp s = {0, 0};
 
-	read__int(r, o, path, "epoch", NEEDED, 0, JSON_MAX_INT, &s.epoch);
-	read__int(r, o, path, "gen", NEEDED, 0, JSON_MAX_INT, &s.gen);
+	read__int(r, o, path, "epoch", NEEDED, 0, DOCUMENT_MAX_EPOCH, &s.epoch);
+	read__int(r, o, path, "gen", NEEDED, 0, DOCUMENT_MAX_INT, &s.gen);
 	return s;
 }
 
@@ -39,7 +39,7 @@ position read__position(reading *r, const cJSON *obj, const char *where, int64_t
 	position p = {0, STAGE_TRAIN, PHASE_WAITING};
 	const char *text;
 
-	read__int(r, obj, where, "round", NEEDED, min_round, JSON_MAX_INT, &p.round);
+	read__int(r, obj, where, "round", NEEDED, min_round, DOCUMENT_MAX_INT, &p.round);
 	text = read__text(r, obj, where, "stage", NEEDED, TEXT_MAX_WORD);
 	if (text != NULL && !stage_parse(text, &p.stage))
 		read__fail(r, where, "stage", "'%s' is not one of Train, Eval, Deploy", text);
@@ -177,8 +177,8 @@ bool cursor_equal(const cursor *a, const cursor *b)
 
 static void read_cursor(reading *r, const cJSON *obj, const char *where, cursor *out)
 {
-	read__int(r, obj, where, "sample", NEEDED, 0, JSON_MAX_INT, &out->sample);
-	read__int(r, obj, where, "size", NEEDED, 0, JSON_MAX_INT, &out->size);
+	read__int(r, obj, where, "sample", NEEDED, 0, DOCUMENT_MAX_INT, &out->sample);
+	read__int(r, obj, where, "size", NEEDED, 0, DOCUMENT_MAX_INT, &out->size);
 	(void)read__digest(r, obj, where, "digest", NEEDED, &out->digest);
 }
 

@@ -17,7 +17,7 @@ int presence_decode(const char *data, size_t len, presence **out, error *err)
 	p->version = read__word(&r, root, "presence", "version", NEEDED, TEXT_MAX_WORD);
 	p->session = read__word(&r, root, "presence", "session", NEEDED, TEXT_MAX_WORD);
 	p->client = read__word(&r, root, "presence", "client", OPTIONAL, TEXT_MAX_CLIENT);
-	read__int(&r, root, "presence", "epoch", OPTIONAL, 1, JSON_MAX_INT, &p->epoch);
+	read__int(&r, root, "presence", "epoch", OPTIONAL, 1, DOCUMENT_MAX_EPOCH, &p->epoch);
 	p->capabilities = read__strings(&r, root, "presence", "capabilities", OPTIONAL, DOCUMENT_MAX_CAPABILITIES, NULL, &p->n_capabilities);
 	code = read__end(&r);
 	*out = code == 0 ? p : NULL;

@@ -57,8 +57,8 @@ static void read_range(reading *r, const cJSON *root, report *rep)
 	if (o == NULL)
 		return;
 	rep->has_range = true;
-	read__int(r, o, "report.range", "from", NEEDED, 0, JSON_MAX_INT, &range->from);
-	read__int(r, o, "report.range", "to", NEEDED, 0, JSON_MAX_INT, &range->to);
+	read__int(r, o, "report.range", "from", NEEDED, 0, DOCUMENT_MAX_INT, &range->from);
+	read__int(r, o, "report.range", "to", NEEDED, 0, DOCUMENT_MAX_INT, &range->to);
 	(void)read__cursor(r, o, "report.range", "end", NEEDED, &range->end);
 	if (r->code != 0)
 		return;
@@ -118,7 +118,7 @@ int report_decode(const char *data, size_t len, enum stage stage, enum report_wh
 	rep->position = read__position(&r, read__object(&r, root, "report", "position", NEEDED), "report.position", 1);
 	check_position(&r, rep, stage, what);
 	rep->store = read__word(&r, root, "report", "store", NEEDED, TEXT_MAX_WORD);
-	read__int(&r, root, "report", "seq", NEEDED, 0, JSON_MAX_INT, &rep->seq);
+	read__int(&r, root, "report", "seq", NEEDED, 0, DOCUMENT_MAX_INT, &rep->seq);
 	read_input(&r, root, rep);
 	read_output(&r, root, rep);
 	read_range(&r, root, rep);

@@ -9,7 +9,7 @@ static void read_waiting(reading *r, const cJSON *root, job_state *s)
 	if (o == NULL)
 		return;
 	s->has_waiting = true;
-	read__int(r, o, "state.waiting", "samples", OPTIONAL, 0, JSON_MAX_INT, &s->waiting_samples);
+	read__int(r, o, "state.waiting", "samples", OPTIONAL, 0, DOCUMENT_MAX_INT, &s->waiting_samples);
 	s->waiting_trigger = read__text(r, o, "state.waiting", "trigger", OPTIONAL, TEXT_MAX_MESSAGE);
 }
 
@@ -41,7 +41,7 @@ static void read_deployed(reading *r, const cJSON *root, job_state *s)
 	if (o == NULL)
 		return;
 	s->has_deployed = true;
-	read__int(r, o, "state.deployed", "round", NEEDED, 0, JSON_MAX_INT, &s->deployed_round);
+	read__int(r, o, "state.deployed", "round", NEEDED, 0, DOCUMENT_MAX_INT, &s->deployed_round);
 	s->has_deployed_sha256 = read__digest(r, o, "state.deployed", "sha256", OPTIONAL, &s->deployed_sha256);
 	s->deployed_since = read__text(r, o, "state.deployed", "since", OPTIONAL, TEXT_MAX_TIME);
 }
@@ -65,7 +65,7 @@ int job_state_decode(const char *data, size_t len, job_state **out, error *err)
 	read_waiting(&r, root, s);
 	read_metrics(&r, root, s);
 	read_deployed(&r, root, s);
-	read__int(&r, root, "state", "failures", NEEDED, 0, JSON_MAX_INT, &s->failures);
+	read__int(&r, root, "state", "failures", NEEDED, 0, DOCUMENT_MAX_INT, &s->failures);
 	code = read__end(&r);
 	*out = code == 0 ? s : NULL;
 	return code;

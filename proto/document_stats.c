@@ -13,8 +13,8 @@ int infer_stats_decode(const char *data, size_t len, infer_stats **out, error *e
 	s->job = read__job(&r, root, "stats");
 	s->node = read__node(&r, root, "stats");
 	s->worker = read__name(&r, root, "stats", "worker", name_valid, "a worker's name");
-	read__int(&r, root, "stats", "inferences", NEEDED, 0, JSON_MAX_INT, &s->inferences);
-	read__int(&r, root, "stats", "hardExamples", NEEDED, 0, JSON_MAX_INT, &s->hard_examples);
+	read__int(&r, root, "stats", "inferences", NEEDED, 0, DOCUMENT_MAX_INT, &s->inferences);
+	read__int(&r, root, "stats", "hardExamples", NEEDED, 0, DOCUMENT_MAX_INT, &s->hard_examples);
 	s->has_upload_ratio = read__double(&r, root, "stats", "uploadRatio", OPTIONAL, &s->upload_ratio);
 	/* A worker's own words, in whatever form it writes times. */
 	s->start_time = read__text(&r, root, "stats", "startTime", OPTIONAL, TEXT_MAX_WORD);

@@ -112,7 +112,7 @@ static int64_t round_of(arena *mem, listed *l)
 {
 	if (l->note.round < 0) {
 		l->note.round = 0;
-		json_get_int(json_member(condition_data(mem, l->condition), "ilmare"), "", "round", 1, JSON_MAX_INT, &l->note.round, NULL);
+		json_get_int(json_member(condition_data(mem, l->condition), "ilmare"), "", "round", 1, DOCUMENT_MAX_INT, &l->note.round, NULL);
 	}
 	return l->note.round;
 }
@@ -170,9 +170,11 @@ static size_t condition_size(const cJSON *condition)
 	size_t size = 64;
 	const cJSON *part;
 	cJSON_ArrayForEach(part, condition) {
-		size += strlen(part->string) + 6 + (cJSON_IsString(part) ? strlen(part->valuestring) : 8);
-		for (const char *p = cJSON_IsString(part) ? part->valuestring : ""; *p != '\0'; p++)
-			size += *p == '"' || *p == '\\'; /* data is JSON inside a JSON string */
+		const char *text = cJSON_IsString(part) ? part->valuestring : "";
+		size_t len = strlen(text);
+		size += strlen(part->string) + (cJSON_IsString(part) ? 6 : 14) + len;
+		for (size_t i = 0; i < len; i++)
+			size += (text[i] == '"') | (text[i] == '\\'); /* data is JSON inside a JSON string */
 	}
 	return size;
 }

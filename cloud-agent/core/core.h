@@ -424,7 +424,7 @@ struct doc { /* one retained topic of ours */
 	digest print, wanted; /* of what was published last and of what should be, without stamp and time */
 	stamp last;           /* of what was published last; {0,0}: nothing, or it was cleared */
 	stamp echoed;         /* the newest of ours that came back on this link */
-	stamp cleared;        /* nothing of ours that is newer can still come back */
+	stamp cleared;        /* nothing of ours that is newer can still come back; epoch 0: it never was cleared */
 	int echoes;           /* clears of ours that the broker has not shown yet */
 	bool again;           /* the clear went out a second time */
 };
@@ -480,6 +480,8 @@ int fleet_presence(controller *c, const topic *t, const void *payload, size_t le
 void fleet_inventory(controller *c, node *n, bool force); /* wish of its inventory anew; force: a new stamp even if equal */
 void fleet_fini(controller *c);
 bool node_reachable(const controller *c, const char *name);
+/* An epoch in a document that is not of this life: ours has to go above it. One that none can go above is not believed. */
+void epoch_seen(controller *c, int64_t epoch);
 bool node_gone(const controller *c, const char *name); /* the cluster lists its nodes, and not this one */
 
 /* ---- dataset_status.c ---- */

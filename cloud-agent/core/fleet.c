@@ -101,10 +101,17 @@ bool node_gone(const controller *c, const char *name)
 
 /* ---- presence ---- */
 
+void epoch_seen(controller *c, int64_t epoch)
+{
+	/* Ours has to go above it and still be one. */
+	if (epoch > c->seen_epoch && epoch < DOCUMENT_MAX_EPOCH)
+		c->seen_epoch = epoch;
+}
+
 static void seen_cloud(controller *c, const presence *p)
 {
-	if (p != NULL && p->epoch > c->seen_epoch)
-		c->seen_epoch = p->epoch;
+	if (p != NULL)
+		epoch_seen(c, p->epoch);
 	if (p == NULL || p->session == NULL || strcmp(p->session, c->cfg.session) != 0)
 		c->birth_due = true; /* another one's, or nothing: while this one leads, its own belongs there */
 }
@@ -123,16 +130,12 @@ static void presence_cleared(controller *c, const char *name)
 	touch_jobs(c, name);
 }
 
-#define NODE_EPOCH_MAX (INT64_C(1) << 40)
-
 static void presence_seen(controller *c, node *n, const presence *p)
 {
 	bool new_session = n->session == NULL || p->session == NULL || strcmp(n->session, p->session) != 0;
 	bool changed = !n->present || n->online != p->online;
 	bool first = n->seen_link != c->links;
-	/* What a node remembers counts like what the broker retains; but no node may use up the numbers. */
-	if (p->epoch > c->seen_epoch && p->epoch <= NODE_EPOCH_MAX)
-		c->seen_epoch = p->epoch;
+	epoch_seen(c, p->epoch); /* what a node remembers counts like what the broker retains */
 	n->seen_link = c->links;
 	n->present = true;
 	n->online = p->online;
@@ -166,8 +169,11 @@ int fleet_presence(controller *c, const topic *t, const void *payload, size_t le
 		return 0;
 	}
 	int code = presence_decode(payload, len, &p, err);
-	if (code != 0)
+	if (code != 0) {
+		if (cloud)
+			seen_cloud(c, NULL);
 		return code;
+	}
 	if (strcmp(p->node, t->node) != 0)
 		code = error_set(err, ERROR_INVALID, "presence: node %.80s was published under the topic of node %.80s", p->node, t->node);
 	else if (cloud)

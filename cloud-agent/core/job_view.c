@@ -86,7 +86,7 @@ static bool read_cursor(const cJSON *obj, const char *name, cursor *out)
 static int64_t read_round(const cJSON *obj, int64_t min)
 {
 	int64_t round = -1;
-	return json_get_int(obj, "ilmare", "round", min, JSON_MAX_INT, &round, NULL) == 1 ? round : -1;
+	return json_get_int(obj, "ilmare", "round", min, DOCUMENT_MAX_INT, &round, NULL) == 1 ? round : -1;
 }
 
 static void read_deployed(member *m, const cJSON *obj)
@@ -110,7 +110,7 @@ static bool read_member(const cJSON *data, member *m)
 	*m = (member){.round = read_round(obj, 1)};
 	if (m->round < 1)
 		return false;
-	json_get_int(obj, "ilmare", "failures", 0, JSON_MAX_INT, &m->failures, NULL);
+	json_get_int(obj, "ilmare", "failures", 0, DOCUMENT_MAX_INT, &m->failures, NULL);
 	m->has_cursor = read_cursor(obj, "cursor", &m->cursor);
 	json_get_string(obj, "ilmare", "node", &m->node, NULL);
 	json_get_string(obj, "ilmare", "podUID", &m->pod_uid, NULL);

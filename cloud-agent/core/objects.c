@@ -81,7 +81,7 @@ static void dataset_read(dataset *d, const cJSON *object)
 		d->wrong = mem_printf("spec.format: '%.40s' is neither txt nor csv", format);
 	else if (!name_valid_node(d->node))
 		d->wrong = mem_printf("spec.nodeName: '%.80s' is not a node's name", d->node);
-	d->has_samples = json_get_int(json_member(object, "status"), "status", "numberOfSamples", 0, JSON_MAX_INT, &d->samples, NULL) == 1;
+	d->has_samples = json_get_int(json_member(object, "status"), "status", "numberOfSamples", 0, DOCUMENT_MAX_INT, &d->samples, NULL) == 1;
 }
 
 static void dataset_put(controller *c, const char *key, const char *ns, const char *name, cJSON *object)

@@ -130,7 +130,7 @@ void docs_queue_node(controller *c, node *n)
  * is one. */
 static void clear_again(controller *c, doc *d)
 {
-	if (d->want != WANT_NOTHING || d->cleared.gen == 0 || (d->again && d->echoes == 0))
+	if (d->want != WANT_NOTHING || d->cleared.epoch == 0 || (d->again && d->echoes == 0))
 		return;
 	d->echoes = 0;
 	d->again = true;
@@ -264,8 +264,8 @@ static bool read_seen(const void *payload, size_t len, stamp *s, char **uid)
 	if (json_parse(payload, len, SEEN_MAX, &tree, NULL) != 0)
 		return false;
 	const cJSON *part = json_member(tree, "stamp");
-	bool right = json_get_int(part, "stamp", "epoch", 0, JSON_MAX_INT, &s->epoch, NULL) == 1 &&
-		json_get_int(part, "stamp", "gen", 0, JSON_MAX_INT, &s->gen, NULL) == 1;
+	bool right = json_get_int(part, "stamp", "epoch", 0, DOCUMENT_MAX_EPOCH, &s->epoch, NULL) == 1 &&
+		json_get_int(part, "stamp", "gen", 0, DOCUMENT_MAX_INT, &s->gen, NULL) == 1;
 	*uid = mem_strdup(object_text(tree, "job", "uid"));
 	cJSON_Delete(tree);
 	return right;
@@ -278,14 +278,18 @@ static int64_t number_after(const char *text, const char *before)
 	return found != NULL ? strtoll(found + strlen(before), NULL, 10) : -1;
 }
 
-/* The stamp as we write it, without reading the whole: most of what comes back is our own. */
-static stamp peek(const void *payload, size_t len)
+/* The beginning of a document and its stamp as we write it, without reading the whole: most of what comes back is our own. */
+typedef struct glance {
+	char head[400];
+	stamp s;
+} glance;
+
+static void glance_at(const void *payload, size_t len, glance *g)
 {
-	char head[160];
-	size_t n = len < sizeof head - 1 ? len : sizeof head - 1;
-	memcpy(head, payload, n);
-	head[n] = '\0';
-	return (stamp){.epoch = number_after(head, "\"stamp\":{\"epoch\":"), .gen = number_after(head, ",\"gen\":")};
+	size_t n = len < sizeof g->head - 1 ? len : sizeof g->head - 1;
+	memcpy(g->head, payload, n);
+	g->head[n] = '\0';
+	g->s = (stamp){.epoch = number_after(g->head, "\"stamp\":{\"epoch\":"), .gen = number_after(g->head, ",\"gen\":")};
 }
 
 /* What comes back of ours never goes back: an older one after a newer one means that the broker holds it, by whatever way it came there. */
@@ -299,6 +303,14 @@ static bool is_ours(const controller *c, doc *d, stamp s)
 		return false;
 	d->echoed = s;
 	return true;
+}
+
+/* Who does not lead sees all that the leader publishes. Where that is noted as foreign already, only another epoch or uid is news. */
+static bool is_noted(const controller *c, const doc *d, const glance *g)
+{
+	const char *uid = d->seen_uid;
+	bool same_uid = d->kind != TOPIC_DESIRED || (uid != NULL && uid[0] != '\0' && strstr(g->head, uid) != NULL);
+	return !c->leading && d->foreign && g->s.epoch == c->seen_epoch && same_uid;
 }
 
 static void emptied(controller *c, doc *d)
@@ -322,15 +334,17 @@ void publisher_seen(controller *c, const topic *t, const void *payload, size_t l
 		emptied(c, d);
 		return;
 	}
-	if (is_ours(c, d, peek(payload, len)))
+	glance g;
+	glance_at(payload, len, &g);
+	if (is_ours(c, d, g.s) || is_noted(c, d, &g))
 		return;
 	bool read = read_seen(payload, len, &s, &uid);
 	free(d->seen_uid);
 	d->seen_uid = uid;
 	d->foreign = true;
 	c->foreign_due = true;
-	if (read && s.epoch > c->seen_epoch)
-		c->seen_epoch = s.epoch;
+	if (read)
+		epoch_seen(c, s.epoch);
 }
 
 /* What belongs on a topic that we do not publish: nothing, except while it is not known what does. */

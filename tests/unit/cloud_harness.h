@@ -73,7 +73,8 @@ int harness_created(const harness *h, const char *job_uid, const char *job, enum
 /* ---- the broker ---- */
 const char *harness_retained(const harness *h, const char *topic); /* NULL: nothing */
 void harness_deliver(harness *h, const char *topic, const char *payload, bool retained);
-void harness_foreign(harness *h, const char *topic, const char *payload); /* somebody else publishes, retained */
+void harness_foreign(harness *h, const char *topic, const char *payload);     /* somebody else publishes, retained */
+void harness_foreign_any(harness *h, const char *topic, const char *payload); /* and it may be refused */
 void harness_birth(harness *h, const char *node, const char *session);
 desired *harness_desired(const harness *h, const char *node, const char *job); /* NULL: none; to be freed */
 inventory *harness_inventory(const harness *h, const char *node);

@@ -16,11 +16,23 @@ void harness_deliver(harness *h, const char *topic_text, const char *payload, bo
 		fail_msg("%s: %s", topic_text, err.text);
 }
 
-void harness_foreign(harness *h, const char *topic_text, const char *payload)
+static void retain(harness *h, const char *topic_text, const char *payload)
 {
 	cJSON_DeleteItemFromObjectCaseSensitive(h->retained, topic_text);
 	if (payload[0] != '\0')
 		json_put_string(h->retained, topic_text, payload);
+}
+
+void harness_foreign_any(harness *h, const char *topic_text, const char *payload)
+{
+	error err = {0};
+	retain(h, topic_text, payload);
+	controller_message(h->c, topic_text, payload, strlen(payload), false, h->now, &err);
+}
+
+void harness_foreign(harness *h, const char *topic_text, const char *payload)
+{
+	retain(h, topic_text, payload);
 	if (h->c != NULL)
 		harness_deliver(h, topic_text, payload, false);
 }

@@ -60,7 +60,7 @@ static void test_higher_epoch_in_a_birth(void **state)
 	(void)state;
 	harness *h = harness_world();
 	presence p = {
-		.ts = "2026-11-30T00:00:00Z", .node = "edge-1", .online = true, .version = "1", .session = "s2", .epoch = INT64_C(1) << 41};
+		.ts = "2026-11-30T00:00:00Z", .node = "edge-1", .online = true, .version = "1", .session = "s2", .epoch = DOCUMENT_MAX_EPOCH};
 	char *birth = presence_encode(&p);
 	harness_foreign(h, "ilmare/v1/presence/edge-1", birth);
 	harness_run(h);
@@ -79,6 +79,31 @@ static void test_higher_epoch_in_a_birth(void **state)
 }
 
 /* The Lease cannot be read: nothing is published until that is settled, and it is asked again. */
+/* Whoever may write to our topics may write any number there: the largest ones are overwritten like any other, and what we write is still in
+ * range. */
+static void test_highest_numbers(void **state)
+{
+	static const char *const numbers[] = {"9007199254740991", "4503599627370496", "1099511627777", "1099511627776"};
+	(void)state;
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+		harness *h = harness_world();
+		char *stamped = mem_printf("{\"v\":1,\"stamp\":{\"epoch\":%s,\"gen\":%s}}", numbers[i], numbers[i]);
+		char *birth =
+			mem_printf("{\"v\":1,\"ts\":\"\",\"node\":\"cloud\",\"online\":true,\"version\":\"1\",\"session\":\"other\",\"epoch\":%s}",
+				numbers[i]);
+		harness_foreign(h, DESIRED_OF_J, stamped);
+		harness_foreign_any(h, CLOUD_PRESENCE, birth);
+		harness_run(h);
+		assert_int_equal(h->raises, 0);
+		harness_check_stamps(h);
+		assert_string_not_equal(harness_retained(h, DESIRED_OF_J), stamped);
+		assert_string_not_equal(harness_retained(h, CLOUD_PRESENCE), birth);
+		free(birth);
+		free(stamped);
+		harness_free(h);
+	}
+}
+
 static void test_higher_epoch_unsettled(void **state)
 {
 	(void)state;
@@ -123,6 +148,7 @@ int main(void)
 		cmocka_unit_test(test_deposed),
 		cmocka_unit_test(test_higher_epoch),
 		cmocka_unit_test(test_higher_epoch_in_a_birth),
+		cmocka_unit_test(test_highest_numbers),
 		cmocka_unit_test(test_higher_epoch_unsettled),
 		cmocka_unit_test(test_late_will),
 	};

@@ -9,7 +9,7 @@
 CHECK_CODEC(desired, "desired");
 
 static const char full[] =
-	"{\"v\":1,\"ts\":\"2026-11-30T18:05:12.480Z\",\"stamp\":{\"epoch\":1796008260,\"gen\":9007199254740991},\"node\":\"edge-1\","
+	"{\"v\":1,\"ts\":\"2026-11-30T18:05:12.480Z\",\"stamp\":{\"epoch\":1796008260,\"gen\":4503599627370496},\"node\":\"edge-1\","
 	"\"job\":{\"namespace\":\"factory\",\"name\":\"helmet\",\"uid\":\"u-1\"},\"roles\":[\"dataset\",\"train\",\"eval\",\"deploy\"],"
 	"\"position\":{\"round\":12,\"stage\":\"Deploy\",\"phase\":\"Waiting\"},\"workerEnded\":true,"
 	"\"trained\":{\"round\":12,\"models\":[{\"format\":\"pb\",\"url\":\"/m/"
@@ -120,7 +120,7 @@ static void decoded_as_said(void **state)
 
 	(void)state;
 	assert_int_equal(d->stamp.epoch, 1796008260);
-	assert_int_equal(d->stamp.gen, JSON_MAX_INT);
+	assert_int_equal(d->stamp.gen, DOCUMENT_MAX_INT);
 	assert_string_equal(d->job.ns, "factory");
 	assert_string_equal(d->job.uid, "u-1");
 	assert_int_equal(d->roles, ROLE_DATASET | ROLE_TRAIN | ROLE_EVAL | ROLE_DEPLOY);
