@@ -46,7 +46,8 @@ void buf_reserve(buf *b, size_t more)
 
 void buf_add(buf *b, const void *data, size_t len)
 {
-	buf_reserve(b, len);
+	if (len >= b->cap - b->len)
+		buf_reserve(b, len);
 	if (len > 0)
 		memcpy(b->data + b->len, data, len);
 	b->len += len;
@@ -60,7 +61,10 @@ void buf_puts(buf *b, const char *s)
 
 void buf_putc(buf *b, char c)
 {
-	buf_add(b, &c, 1);
+	if (b->cap - b->len <= 1)
+		buf_reserve(b, 1);
+	b->data[b->len++] = c;
+	b->data[b->len] = '\0';
 }
 
 void buf_printf(buf *b, const char *fmt, ...)

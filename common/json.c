@@ -33,7 +33,13 @@ int json_parse(const char *data, size_t len, size_t max, cJSON **out, error *err
 
 const cJSON *json_member(const cJSON *obj, const char *name)
 {
-	return cJSON_IsObject(obj) ? cJSON_GetObjectItemCaseSensitive(obj, name) : NULL;
+	if (!cJSON_IsObject(obj))
+		return NULL;
+	for (const cJSON *m = obj->child; m != NULL; m = m->next) {
+		if (m->string[0] == name[0] && strcmp(m->string, name) == 0)
+			return m;
+	}
+	return NULL;
 }
 
 /* NULL if absent or null. */

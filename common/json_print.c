@@ -10,6 +10,20 @@
 
 enum { FIRST_SIZE = 500 }; /* most documents and conditions need about as much */
 
+static void print_whole(buf *out, long long n)
+{
+	char text[24];
+	size_t at = sizeof text;
+	unsigned long long left = n < 0 ? 0 - (unsigned long long)n : (unsigned long long)n;
+	do {
+		text[--at] = (char)('0' + left % 10);
+		left /= 10;
+	} while (left > 0);
+	if (n < 0)
+		text[--at] = '-';
+	buf_add(out, text + at, sizeof text - at);
+}
+
 static void print_number(buf *out, double d)
 {
 	if (!isfinite(d)) {
@@ -17,7 +31,7 @@ static void print_number(buf *out, double d)
 		return;
 	}
 	if (fabs(d) <= (double)JSON_MAX_INT && trunc(d) == d) {
-		buf_printf(out, "%lld", (long long)d);
+		print_whole(out, (long long)d);
 		return;
 	}
 	char text[32];

@@ -1,7 +1,7 @@
 /* A strict reader of JSON text that builds nothing: see json_scan.h for what it is for.
  *
  * Recursive descent, bounded by JSON_MAX_DEPTH. Repeated names are found per object: names are decoded (an escape may spell a letter),
- * collected on a stack, and sorted when the object ends, so the cost is n log n. Every function leaves `at` behind what it read; the
+ * collected on a stack, and compared when the object ends, sorted if they are many, so the cost is n log n. Every function leaves `at` behind what it read; the
  * first refusal sets the error and ends the scan.
  */
 #include "common/json_scan.h"
@@ -16,7 +16,10 @@
 #include "common/json.h"
 #include "common/mem.h"
 
-enum { NUMBER_MAX = 63 /* longer ones are cut by cJSON */ };
+enum {
+	NUMBER_MAX = 63, /* longer ones are cut by cJSON */
+	FEW_NAMES = 24
+};
 
 typedef struct name {
 	size_t at;         /* in the text */
@@ -57,6 +60,10 @@ size_t json_utf8_length(const char *data, size_t len)
 bool json_utf8_valid(const char *data, size_t len)
 {
 	for (size_t i = 0; i < len;) {
+		if (data[i] > 0) { /* most text is plain */
+			i++;
+			continue;
+		}
 		size_t n = json_utf8_length(data + i, len - i);
 		if (n == 0 || data[i] == '\0')
 			return false;
@@ -105,7 +112,8 @@ static int scan_number(scan *s)
 		return refuse(s, "not a JSON number");
 	if (next_is(s, '.') && skip_digits(s) == 0)
 		return refuse(s, "a digit must follow the point");
-	if (next_is(s, 'e') || next_is(s, 'E')) {
+	bool exponent = next_is(s, 'e') || next_is(s, 'E');
+	if (exponent) {
 		if (!next_is(s, '+'))
 			next_is(s, '-');
 		if (skip_digits(s) == 0)
@@ -114,6 +122,8 @@ static int scan_number(scan *s)
 	size_t len = s->at - begin;
 	if (len > NUMBER_MAX)
 		return refuse_at(s, begin, "a number of more than 63 characters");
+	if (!exponent)
+		return 0; /* so few digits alone are never too large */
 	char text[NUMBER_MAX + 1];
 	memcpy(text, s->data + begin, len);
 	text[len] = '\0';
@@ -194,12 +204,25 @@ static int scan_escape(scan *s, buf *out)
 	return refuse(s, "an escape that JSON does not have");
 }
 
+/* What stands for itself: printable ASCII but for the quote and the backslash. */
+static void scan_plain(scan *s, buf *out)
+{
+	size_t begin = s->at;
+	while (s->at < s->len && s->data[s->at] >= 0x20 && s->data[s->at] < 0x80 && s->data[s->at] != '"' && s->data[s->at] != '\\')
+		s->at++;
+	if (out != NULL && s->at > begin)
+		buf_add(out, s->data + begin, s->at - begin);
+}
+
 /* `out` may be NULL; gets the decoded text. */
 static int scan_string(scan *s, buf *out)
 {
 	if (!next_is(s, '"'))
 		return refuse(s, "a string must begin here");
-	while (!next_is(s, '"')) {
+	for (;;) {
+		scan_plain(s, out);
+		if (next_is(s, '"'))
+			break;
 		if (s->at >= s->len || s->data[s->at] < 0x20)
 			return refuse(s, "a control character in a string");
 		if (next_is(s, '\\')) {
@@ -230,6 +253,31 @@ static int by_text(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
+static bool same_text(const name *x, const name *y)
+{
+	return x->len == y->len && memcmp(x->text, y->text, x->len) == 0;
+}
+
+/* The second of two names that are the same, or NULL. Sorting pays only where there are many. */
+static const name *repeated(name *names, size_t n)
+{
+	if (n <= FEW_NAMES) {
+		for (size_t i = 1; i < n; i++) {
+			for (size_t k = 0; k < i; k++) {
+				if (same_text(&names[k], &names[i]))
+					return &names[i];
+			}
+		}
+		return NULL;
+	}
+	qsort(names, n, sizeof *names, by_text);
+	for (size_t i = 1; i < n; i++) {
+		if (same_text(&names[i - 1], &names[i]))
+			return &names[i];
+	}
+	return NULL;
+}
+
 /* The names from `first` on are those of one object: all different? Then they are forgotten. */
 static int end_names(scan *s, size_t first)
 {
@@ -238,12 +286,10 @@ static int end_names(scan *s, size_t first)
 	size_t start = s->names[first].start;
 	for (size_t i = first; i < s->n; i++)
 		s->names[i].text = buf_text(&s->text) + s->names[i].start;
-	qsort(s->names + first, s->n - first, sizeof *s->names, by_text);
-	for (size_t i = first + 1; i < s->n; i++) {
-		const name *x = &s->names[i - 1], *y = &s->names[i];
-		if (x->len == y->len && memcmp(x->text, y->text, x->len) == 0)
-			return error_set(s->err, ERROR_INVALID, "byte %zu: the name \"%.60s\" is there twice", y->at, y->len < 60 ? y->text : "...");
-	}
+	const name *twice = repeated(s->names + first, s->n - first);
+	if (twice != NULL)
+		return error_set(s->err, ERROR_INVALID, "byte %zu: the name \"%.60s\" is there twice", twice->at,
+			twice->len < 60 ? twice->text : "...");
 	s->n = first;
 	s->text.len = start;
 	return 0;

@@ -1,7 +1,7 @@
 /* Memory that does not fail, and arenas: see mem.h for the contract.
  *
- * An arena is a list of chunks; a piece is cut from the newest chunk, or gets a chunk of its own when it is large. Pieces are never
- * given back one by one. What has to be undone when the arena ends (a cJSON tree, a file) is kept in a list inside the arena itself.
+ * An arena is a list of chunks, each twice as large as the one before up to a limit, since most arenas stay small; a piece is cut from the
+ * newest chunk, or gets a chunk of its own when it is large. Pieces are never given back one by one. What has to be undone when the arena ends (a cJSON tree, a file) is kept in a list inside the arena itself.
  */
 #include "common/mem.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_NO_MEMORY = 70, CHUNK_SIZE = 4096 - 64, LARGE_PIECE = 1024 };
+enum { EXIT_NO_MEMORY = 70, SHORT_TEXT = 160, CHUNK_SMALLEST = 480, CHUNK_SIZE = 4096 - 64, LARGE_PIECE = 1024 };
 
 /* No stdio buffers, no atexit handlers: they may want memory, or a lock that this thread holds. */
 static _Noreturn void no_memory(void)
@@ -78,12 +78,13 @@ char *mem_strndup(const char *s, size_t n)
 	return copy;
 }
 
-/* The length of the formatted text. Formatting fails for lack of memory, or for text of more than INT_MAX bytes. */
-static size_t format_length(const char *fmt, va_list args)
+/* The length of the formatted text, of which `out` gets what fits, so that short texts are formatted once. Formatting fails for lack of
+ * memory, or for text of more than INT_MAX bytes. */
+static size_t format_short(char *out, size_t size, const char *fmt, va_list args)
 {
 	va_list copy;
 	va_copy(copy, args);
-	int n = vsnprintf(NULL, 0, fmt, copy);
+	int n = vsnprintf(out, size, fmt, copy);
 	va_end(copy);
 	if (n < 0)
 		no_memory();
@@ -94,9 +95,13 @@ char *mem_printf(const char *fmt, ...)
 {
 	va_list args;
 	va_start(args, fmt);
-	size_t len = format_length(fmt, args);
+	char small[SHORT_TEXT];
+	size_t len = format_short(small, sizeof small, fmt, args);
 	char *text = mem_resize(NULL, len + 1);
-	vsnprintf(text, len + 1, fmt, args);
+	if (len < sizeof small)
+		memcpy(text, small, len + 1);
+	else
+		vsnprintf(text, len + 1, fmt, args);
 	va_end(args);
 	return text;
 }
@@ -170,7 +175,10 @@ void *arena_alloc(arena *a, size_t size)
 		return c->bytes;
 	}
 	if (first == NULL || first->size - first->used < need) {
-		chunk *c = chunk_new(CHUNK_SIZE);
+		size_t next = first == NULL ? CHUNK_SMALLEST : first->size * 2;
+		while (next < need)
+			next *= 2;
+		chunk *c = chunk_new(next < CHUNK_SIZE ? next : CHUNK_SIZE);
 		c->next = first;
 		a->chunks = first = c;
 	}
@@ -198,9 +206,13 @@ char *arena_printf(arena *a, const char *fmt, ...)
 {
 	va_list args;
 	va_start(args, fmt);
-	size_t len = format_length(fmt, args);
+	char small[SHORT_TEXT];
+	size_t len = format_short(small, sizeof small, fmt, args);
 	char *text = arena_alloc(a, len + 1);
-	vsnprintf(text, len + 1, fmt, args);
+	if (len < sizeof small)
+		memcpy(text, small, len + 1);
+	else
+		vsnprintf(text, len + 1, fmt, args);
 	va_end(args);
 	return text;
 }

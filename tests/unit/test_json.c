@@ -111,6 +111,28 @@ static void refuses_the_rest_and_says_where(void **state)
 	}
 }
 
+/* Objects of few and of many members look for repeated names in different ways. */
+static void a_name_is_found_twice_among_many(void **state)
+{
+	(void)state;
+	for (int n = 2; n <= 60; n++) {
+		buf text = {0};
+		cJSON *value;
+		error err = {0};
+		for (int i = 0; i < n; i++)
+			buf_printf(&text, "%c\"name%d\":1", i == 0 ? '{' : ',', i);
+		size_t len = text.len;
+		buf_puts(&text, "}");
+		assert_int_equal(json_parse(text.data, text.len, MAX, &value, &err), 0);
+		cJSON_Delete(value);
+		text.len = len;
+		buf_printf(&text, ",\"name%d\":2}", n / 2);
+		assert_int_equal(json_parse(text.data, text.len, MAX, &value, &err), ERROR_INVALID);
+		assert_non_null(strstr(err.text, "is there twice"));
+		buf_fini(&text);
+	}
+}
+
 static char *nested(size_t depth, const char *open, const char *close)
 {
 	buf text = {0};
@@ -384,6 +406,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(takes_what_is_json),
 		cmocka_unit_test(refuses_the_rest_and_says_where),
+		cmocka_unit_test(a_name_is_found_twice_among_many),
 		cmocka_unit_test(nesting_is_bounded),
 		cmocka_unit_test(size_is_bounded),
 		cmocka_unit_test(many_names_take_little_time),
