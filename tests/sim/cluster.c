@@ -165,19 +165,26 @@ static void answer(world *w, void *obj, void *data)
 	free(k);
 }
 
-static void merge_status(world *w, object *o, const cJSON *patch)
+static bool pruned(const world *w, const object *o, const char *member)
 {
-	cJSON *status = cJSON_GetObjectItemCaseSensitive(o->json, "status");
-	const cJSON *part;
+	return w->sedna_crds && o->kind == OBJECT_JOB && strcmp(member, "conditions") != 0 && strcmp(member, "startTime") != 0 &&
+		strcmp(member, "completionTime") != 0;
+}
+
+/* The patch gives its parts away. */
+static void merge_status(world *w, object *o, cJSON *patch)
+{
+	cJSON *status = cJSON_GetObjectItemCaseSensitive(o->json, "status"), *part;
 
 	if (status == NULL)
 		status = cJSON_AddObjectToObject(o->json, "status");
-	cJSON_ArrayForEach(part, patch) {
-		if (w->sedna_crds && o->kind == OBJECT_JOB && strcmp(part->string, "conditions") != 0 && strcmp(part->string, "startTime") != 0 &&
-			strcmp(part->string, "completionTime") != 0)
+	while ((part = cJSON_DetachItemFromArray(patch, 0)) != NULL) {
+		if (pruned(w, o, part->string)) {
+			cJSON_Delete(part);
 			continue;
+		}
 		cJSON_DeleteItemFromObjectCaseSensitive(status, part->string);
-		json_put(status, part->string, cJSON_Duplicate(part, 1));
+		cJSON_AddItemToArray(status, part); /* which keeps its name */
 	}
 }
 

@@ -165,7 +165,7 @@ static void check_serving(world *w, const track *t)
 
 static void check_object(world *w, const object *o)
 {
-	char *text = cJSON_PrintUnformatted(o->json);
+	char *text = json_print(o->json);
 	size_t bytes = strlen(text);
 	const cJSON *list = json_member(json_member(o->json, "status"), "conditions");
 	int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;

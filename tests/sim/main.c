@@ -13,6 +13,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "tests/sim/pool.h"
 #include "tests/sim/trace.h"
 
 enum { JOBS_MAX = 64, LIMIT_S = 60 };
@@ -194,6 +195,7 @@ int main(int argc, char **argv)
 
 	more_cache(argv);
 	mem_init();
+	pool_init();
 	quiet_log();
 	if (!parse(argc, argv, &o))
 		return usage();

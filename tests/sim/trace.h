@@ -83,6 +83,7 @@ void trace_13a(world *w);
 void trace_13b(world *w);
 void trace_13c(world *w);
 void trace_13d(world *w);
+void trace_13e(world *w);
 void trace_14a(world *w);
 void trace_14b(world *w);
 void trace_14c(world *w);

@@ -153,6 +153,31 @@ void trace_13d(world *w)
 	deposed(w, false);
 }
 
+/* The first thing that a new reign does is to clear what a deleted job left, and that is lost on its way. */
+void trace_13e(world *w)
+{
+	cloud *a = &w->clouds[0];
+	hold *h;
+	char *where = NULL;
+
+	script_begin(w, 1, 0);
+	world_run(w, SECONDS(5));
+	cloud_resign(w, a);
+	job_delete(w, &w->jobs[0]);
+	world_run(w, SECONDS(5));
+	h = broker_hold(w, a->link, NULL, "/job/", "");
+	cloud_lead(w, a);
+	world_run(w, SECONDS(5));
+	EXPECT(w, h->n > 0 && a->clears > 0);
+	broker_lose(w, h);
+	where = script_topic(w, TOPIC_STATE, 0);
+	EXPECT(w, broker_retained(w, where) != NULL);
+	world_run(w, HOURS(3));
+	EXPECT(w, broker_retained(w, where) == NULL);
+	free(where);
+	trace_end(w);
+}
+
 /* ---- 17: a missing pod is made again ---- */
 
 void trace_17a(world *w)

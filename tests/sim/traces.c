@@ -41,6 +41,7 @@ const trace traces[] = {
 	{"13b", trace_13b},
 	{"13c", trace_13c},
 	{"13d", trace_13d},
+	{"13e", trace_13e},
 	{"14a", trace_14a},
 	{"14b", trace_14b},
 	{"14c", trace_14c},
