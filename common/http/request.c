@@ -166,6 +166,8 @@ enum MHD_Result request__handle(void *cls, struct MHD_Connection *mhd, const cha
 	}
 	if (*size > 0)
 		return take_body(r, data, size);
+	if (s->stopping && !r->status)
+		set_answer_status(r, 503, HTTP_STOPPING);
 	return r->status ? queue_answer(r) : hand_over(r);
 }
 

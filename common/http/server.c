@@ -257,10 +257,11 @@ void http_server_stop(http_server *s)
 	if (!s)
 		return;
 	uv_poll_stop(&s->poll);
-	/* MHD wants no suspended connection when it stops. */
+	/* MHD wants no suspended connection when it stops: neither those that wait, nor one whose request it is about to read. */
+	s->stopping = true;
 	for (request *r = s->requests; r; r = r->next)
 		if (r->suspended)
-			request__answer_status(r, 503, "the agent is stopping; try again");
+			request__answer_status(r, 503, HTTP_STOPPING);
 	MHD_run(s->mhd);
 	MHD_stop_daemon(s->mhd);
 	s->open_handles = 2;

@@ -48,11 +48,14 @@ struct http_server {
 	uv_timer_t timer;
 	int port, open_handles;
 	bool running, again; /* MHD_run is on the stack; another one is wanted */
+	bool stopping;       /* no request is handed over any more */
 	connection *connections;
 	int n_connections;
 	request *requests;
 	uint64_t last_id;
 };
+
+#define HTTP_STOPPING "the agent is stopping; try again"
 
 void server__run(http_server *s);
 

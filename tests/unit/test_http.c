@@ -389,26 +389,32 @@ static void test_all_wait_for_answers(void **state)
 static void test_stop_answers_who_waits(void **state)
 {
 	fixture *f = *state;
-	http_client waits, sends, rests;
+	http_client waits, sends, rests, late;
+	static const char request[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 	buf body = {0};
 
 	f->later = true;
 	open_client(f, &waits);
 	open_client(f, &sends);
 	open_client(f, &rests);
+	open_client(f, &late);
 	client_puts(&sends, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n123");
-	client_puts(&waits, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+	client_puts(&waits, request);
 	wait_requests(f, &waits, 1);
+	assert_int_equal(send(late.fd, request, sizeof request - 1, 0), sizeof request - 1); /* not read yet when it stops */
 	http_server_stop(f->server);
 	f->server = NULL;
 	assert_int_equal(client_answer(&waits, &body), 503);
 	assert_members(&body, 503, NULL);
+	assert_int_equal(client_answer(&late, &body), 503);
 	client_wait_closed(&sends);
 	client_wait_closed(&rests);
 	assert_int_equal(f->requests, 1);
 	client_close(&waits);
 	client_close(&sends);
 	client_close(&rests);
+	client_close(&late);
+	buf_fini(&body);
 }
 
 static void test_starting(void **state)
