@@ -119,6 +119,23 @@ static int code_of_errno(int errnum)
 	}
 }
 
+const char *error_hint(int errnum)
+{
+	switch (errnum) {
+	case ENOSPC:
+		return " (free some room on that disk: df -h shows its bytes, df -i its inodes)";
+	case EDQUOT:
+		return " (free some room, or have the quota raised)";
+	case EROFS:
+		return " (mount it writable, or name another place)";
+	case EACCES:
+	case EPERM:
+		return " (the user that runs this program needs the right to do that)";
+	default:
+		return "";
+	}
+}
+
 int(error_errno)(error *err, int errnum, const char *fmt, ...)
 {
 	int code = code_of_errno(errnum);
@@ -130,7 +147,7 @@ int(error_errno)(error *err, int errnum, const char *fmt, ...)
 		int n = vsnprintf(text, sizeof text, fmt, args);
 		va_end(args);
 		text_tidy(text, sizeof text, n);
-		error_set(err, code, "%s: %s", text, strerror_r(errnum, reason, sizeof reason));
+		error_set(err, code, "%s: %s%s", text, strerror_r(errnum, reason, sizeof reason), error_hint(errnum));
 	}
 	return code;
 }

@@ -49,8 +49,11 @@ int error_set(error *err, int code, const char *fmt, ...) __attribute__((format(
 /* Put "prefix: " before the text that is there; returns err->code, or INTERNAL if err is NULL. */
 int error_prefix(error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* From an errno value: ENOSPC, EDQUOT, EROFS -> NO_SPACE; EACCES, EPERM -> DENIED; ENOENT -> NOT_FOUND; EEXIST -> EXISTS; else IO.
- * The text is "<what you say>: <strerror>". */
+ * The text is "<what you say>: <strerror>", with a hint where there is one. */
 int error_errno(error *err, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* What a person can do about an errno value, in brackets with a space before it, to be put behind its text; "" if nothing general helps. */
+const char *error_hint(int errnum);
 
 #ifdef __clang_analyzer__
 /* The analyzer sees one file at a time and takes any function for one that may return 0; then all that follows a checked call looks as if

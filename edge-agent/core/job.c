@@ -248,7 +248,7 @@ void job__complain(edge_agent *a, job *j, const char *text)
 	if (text != NULL) {
 		position p = j->rec->desired->position;
 
-		log_warn("job", "job cannot go on", L_STR("namespace", j->ns), L_STR("job", j->name), L_INT("round", p.round),
+		log_warn("job", "job cannot go on; it is tried again", L_STR("namespace", j->ns), L_STR("job", j->name), L_INT("round", p.round),
 			L_STR("stage", stage_name(p.stage)), L_STR("error", text));
 	}
 	if (j->rec->desired->has_dataset)

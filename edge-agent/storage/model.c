@@ -60,7 +60,7 @@ static int take_copy(void *arg, const char *data, size_t len, error *err)
 	while (len > 0) {
 		ssize_t n = write(*fd, data, len);
 		if (n < 0 && errno != EINTR)
-			return error_errno(err, errno, "writing the copy of a model");
+			return error_errno(err, errno, "writing the copy");
 		if (n > 0) {
 			data += n;
 			len -= (size_t)n;
@@ -287,6 +287,8 @@ static int copy_to(const char *from, const struct stat *from_st, const place *p,
 	else
 		(void)file_remove_tree(temp, NULL);
 	free(temp);
+	if (code != 0)
+		(void)error_prefix(err, "copying %s to %s", from, p->path);
 	return code;
 }
 

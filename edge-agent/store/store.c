@@ -58,8 +58,9 @@ int store__error(store *s, error *err, const char *doing)
 	default:
 		break;
 	}
-	return error_set(err, code, "store %s: cannot %s: %s%s%s", s->path, doing, sqlite3_errmsg(s->db), os ? ": " : "",
-		os ? strerror(os) : "");
+	/* SQLite does not say with which error a disk was full. */
+	return error_set(err, code, "store %s: cannot %s: %s%s%s%s", s->path, doing, sqlite3_errmsg(s->db), os ? ": " : "",
+		os ? strerror(os) : "", error_hint((sqlite & 0xff) == SQLITE_FULL ? ENOSPC : os));
 }
 
 sqlite3_stmt *store__statement(store *s, enum store_statement which)

@@ -13,10 +13,12 @@ the variable ILMARE_BUILD names (build/debug otherwise). What a hand-played clou
 import base64
 import hashlib
 import http.client
+import itertools
 import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -25,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+import unittest
 import urllib.error
 import urllib.request
 
@@ -162,6 +165,50 @@ def fill(path):
         except OSError:
             pass
     return path
+
+
+def fill_inodes(folder):
+    """Take all the names that its disk has, with empty files in a new folder."""
+    os.mkdir(folder)
+    try:
+        for number in itertools.count():
+            open(f"{folder}/{number}", "wb").close()
+    except OSError:
+        return folder
+
+
+def own_mounts():
+    """What stands before a command whose mounts are its own: as root, or in a user namespace. None where the kernel allows neither."""
+    for flags in ([["-m"]] if os.geteuid() == 0 else []) + [["-Urm"]]:
+        command = ["unshare", *flags]
+        if subprocess.run([*command, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0:
+            return command
+    return None
+
+
+class Disks:
+    """Small disks of a process's own, on folders of the machine: Disks(edge, {folder: "size=256k"}). Others see them below inside()."""
+
+    def __init__(self, process, options):
+        self.process, self.namespace = process, own_mounts()
+        if self.namespace is None:
+            raise unittest.SkipTest("this kernel lets neither root nor others mount a tmpfs in a namespace of their own")
+        for folder in options:
+            folder.mkdir(parents=True, exist_ok=True)
+        self.command = process.command
+        self.mounts = "; ".join(f"mount -t tmpfs -o {each} none {shlex.quote(str(folder))}" for folder, each in options.items())
+        self.run_before(":")
+
+    def run_before(self, script):
+        """Each next start makes the disks anew and runs this there first."""
+        self.process.command = [*self.namespace, "sh", "-c", f'set -e; {self.mounts}; {script}; exec "$@"', "sh", *self.command]
+
+    def inside(self, path):
+        return pathlib.Path(f"/proc/{self.process.pid}/root{path}")
+
+    def enter(self, script):
+        flags = ["-U", "--preserve-credentials"] if "-Urm" in self.namespace else []
+        subprocess.run(["nsenter", "-t", str(self.process.pid), *flags, "-m", "sh", "-c", script], check=True)
 
 
 class Broker(Process):

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What surrounds an edge agent fails: the broker, the disk, a second agent of the same name, messages that are no documents."""
+"""What surrounds an edge agent fails: the broker, a second agent of the same name, messages that are no documents, a model that is missing. Disks
+are in test_edge_disk.py."""
 
 import json
 import os
@@ -7,11 +8,9 @@ import random
 import time
 import unittest
 
-from agents import fill, is_sanitized
+from agents import is_sanitized
 from case import Case, main
-from hand import at, manifest, until
-
-IN_OWN_MOUNTS = ["unshare", "-m", "sh", "-c"]
+from hand import at, until
 
 
 class Link(Case):
@@ -143,151 +142,6 @@ class Link(Case):
         self.assertTrue(edge.is_linked())
 
 
-class Disk(Case):
-    """Output folders and stores on disks of their own, in a mount namespace of the agent's."""
-
-    def begin(self, mount, edge=None):
-        """mount: a script of the namespace, with $1 as the folder that it mounts."""
-        if os.geteuid() != 0 or os.system("unshare -m true 2>/dev/null") != 0:
-            self.skipTest("mounts need root and a kernel that allows private mount namespaces")
-        self.broker = self.world.broker()
-        job = self.job(share=1)
-        agent = self.world.edge(self.broker, start=False, dataset_check_on_arrival="true", **(edge or {}))
-        hand = self.hand(self.broker, agent, job)
-        agent.command = [*IN_OWN_MOUNTS, f'set -e; {mount}; shift; exec "$@"', "sh", "folder", *agent.command]
-        return job, agent, hand
-
-    def enter(self, edge, script):
-        status = os.system(f"nsenter -m -t {edge.pid} sh -c '{script}'")
-        self.assertEqual(status, 0, script)
-
-    def test_full_output(self):
-        """No folder is announced that is not whole, no round is used up; it goes on by itself when there is room."""
-        output = self.world.path / "job" / "output"
-        output.mkdir(parents=True)
-        job, edge, hand = self.begin(f"mount -t tmpfs -o size=256k none {output}")
-        hand.work = lambda *_: None  # a worker would not see the folder
-        edge.start().connected()
-        inside = f"/proc/{edge.pid}/root"
-        filled = fill(inside + str(output / "fill"))
-        job.append(*(f"{i:05d} " + "x" * 100 for i in range(200)))
-        status = hand.status(job.dataset, lambda s: "space" in s.get("error", ""), "the full disk is seen")
-        self.assertEqual(status["samples"], 200)
-        self.assertEqual(job.position, at(1, "Train", "Waiting"))
-        self.assertEqual(job.accepted, [])
-        self.assertTrue(edge.alive())
-        os.unlink(filled)
-        report = hand.report(job, "train", "ready", 1)
-        self.assertEqual((report["range"]["from"], report["range"]["to"]), (0, 200))
-        folder = inside + str(job.folder(1))
-        self.assertEqual(len(open(f"{folder}/data.txt").read().splitlines()), 200)
-        self.assertEqual([n for n in os.listdir(os.path.dirname(folder)) if n.startswith(".")], [])
-        hand.status(job.dataset, lambda s: not s.get("error"), "the problem is over", hand.topics.mark() - 1)
-
-    def test_read_only_output(self):
-        output = self.world.path / "job" / "output"
-        output.mkdir(parents=True)
-        job, edge, hand = self.begin(f"mount --bind {output} {output}; mount -o remount,ro,bind {output}")
-        edge.start().connected()
-        job.append("a", "b", "c")
-        hand.status(job.dataset, lambda s: s.get("error"), "it is seen")
-        self.assertEqual(job.accepted, [])
-        self.enter(edge, f"mount -o remount,rw,bind {output}")
-        hand.wait_round(job, 2)
-        self.assertEqual(job.used(), {"a": 1, "b": 1, "c": 1})
-
-    def test_output_is_not_ours(self):
-        """Another user's folder; and a file where a folder should be."""
-        if os.geteuid() != 0:
-            self.skipTest("needs root to be somebody else")
-        broker = self.world.broker()
-        os.chmod(self.world.path, 0o777)
-        job = self.job(share=1)
-        job.output.mkdir()
-        os.chmod(job.output, 0o500)
-        edge = self.world.edge(broker, start=False, dataset_check_on_arrival="true")
-        edge.command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *edge.command]
-        os.system(f"chmod -R o+rX {job.dir}; setpriv --reuid=65534 --regid=65534 --clear-groups test -x {edge.command[4]}")
-        hand = self.hand(broker, edge, job)
-        if os.system(f"setpriv --reuid=65534 --regid=65534 --clear-groups {edge.command[4]} --version >/dev/null 2>&1") != 0:
-            self.skipTest("the build folder is closed to other users")
-        edge.start().connected()
-        job.append("a", "b", "c")
-        self.assertIn("ermission", hand.status(job.dataset, lambda s: s.get("error"), "it is seen")["error"])
-        os.chmod(job.output, 0o777)
-        hand.wait(lambda: job.position["phase"] == "Ready" or job.position["stage"] != "Train", "it goes on")
-
-    def test_file_in_the_place_of_a_folder(self):
-        broker = self.world.broker()
-        job = self.job(share=1)
-        job.output.mkdir()
-        (job.output / "data").write_text("not a folder")
-        edge = self.world.edge(broker, start=False, dataset_check_on_arrival="true")
-        hand = self.hand(broker, edge, job)
-        edge.start().connected()
-        job.append("a", "b", "c")
-        hand.status(job.dataset, lambda s: s.get("error"), "it is seen")
-        (job.output / "data").unlink()
-        hand.wait_round(job, 2)
-
-    def test_foreign_folder_in_the_place_of_a_round(self):
-        """It is moved aside, not written into."""
-        broker = self.world.broker()
-        job = self.job(share=1)
-        edge = self.world.edge(broker, start=False, dataset_check_on_arrival="true")
-        hand = self.hand(broker, edge, job)
-        job.folder(1).mkdir(parents=True)
-        (job.folder(1) / "data.txt").write_text("somebody's\n")
-        edge.start().connected()
-        job.append("a", "b", "c")
-        hand.wait_round(job, 2)
-        self.assertEqual(job.samples(1), ["a", "b", "c"])
-        self.assertEqual(manifest(job, 1)["uid"], job.uid)
-        aside = [p for p in job.folder(1).parent.iterdir() if ".aside-" in p.name]
-        self.assertEqual([(p / "data.txt").read_text() for p in aside], ["somebody's\n"])
-
-    def test_full_store(self):
-        """Nothing is acknowledged that is not stored; it goes on by itself when there is room."""
-        state = self.world.path / "edge-1.state"
-        state.mkdir()
-        job, edge, hand = self.begin(f"mount -t tmpfs -o size=1m none {state}")
-        job.extra = {"padding": "y" * 150000}  # more than the log's free pages take
-        job.period = 1
-        edge.start().connected()
-        until(lambda: edge.metrics()["ilmare_edge_jobs"] == 1, "the job is stored")
-        filled = fill(f"/proc/{edge.pid}/root{state}/fill")
-        hand.say_job(job)
-        hand.say_job(job)
-        job.append("a", "b", "c")
-        hand.say_job(job)
-        until(lambda: edge.metrics()["ilmare_edge_commit_failures_total"] >= 2, "commits fail")
-        self.assertEqual(edge.get("/readyz")[0], 503)
-        self.assertEqual(job.accepted, [])
-        self.assertTrue(edge.is_linked())
-        os.unlink(filled)
-        hand.wait_round(job, 2)
-        self.assertEqual(job.used(), {"a": 1, "b": 1, "c": 1})
-        until(lambda: edge.get("/readyz")[0] == 200, "ready again")
-
-    def test_deploy_fails_and_keeps_the_old_model(self):
-        """The trained model is missing: Failed, with a reason, and what is deployed stays."""
-        broker = self.world.broker()
-        job = self.job(share=1)
-        edge = self.world.edge(broker, start=False, dataset_check_on_arrival="true")
-        hand = self.hand(broker, edge, job)
-        body = hand.body
-        hand.body = lambda j, stage, **more: {**body(j, stage, **more), **({"results": [{"format": "bin", "url": str(job.dir / "nowhere")}]}
-                                                                            if stage == "train" and j.position["round"] == 1 else {})}
-        edge.start().connected()
-        job.append("a", "b", "c")
-        hand.wait_round(job, 2)
-        self.assertEqual((job.accepted[-1][2], job.accepted[-1][3]["reason"]), ("failed", "ModelMissing"))
-        self.assertEqual(job.deploy.read_text(), "what was there first")
-        job.append("d")
-        hand.wait_round(job, 3)
-        self.assertEqual(job.accepted[-1][2], "written")
-
-
 class Models(Case):
     def test_reader_sees_one_model_or_the_other(self):
         """The smaller model over a larger one, read all the time; mode kept; a kill in the middle leaves no part of it."""
@@ -356,6 +210,24 @@ class Models(Case):
             hand.wait_round(job, number + 1)
             self.assertEqual([str(p.relative_to(job.deploy)) for p in job.deploy.rglob("*") if p.is_file()], ["variables/weights"])
             self.assertEqual((job.deploy / "variables" / "weights").read_text(), f"weights {number}")
+
+    def test_deploy_fails_and_keeps_the_old_model(self):
+        """The trained model is missing: Failed, with a reason, and what is deployed stays."""
+        broker = self.world.broker()
+        job = self.job(share=1)
+        edge = self.world.edge(broker, start=False, dataset_check_on_arrival="true")
+        hand = self.hand(broker, edge, job)
+        body = hand.body
+        hand.body = lambda j, stage, **more: {**body(j, stage, **more), **({"results": [{"format": "bin", "url": str(job.dir / "nowhere")}]}
+                                                                            if stage == "train" and j.position["round"] == 1 else {})}
+        edge.start().connected()
+        job.append("a", "b", "c")
+        hand.wait_round(job, 2)
+        self.assertEqual((job.accepted[-1][2], job.accepted[-1][3]["reason"]), ("failed", "ModelMissing"))
+        self.assertEqual(job.deploy.read_text(), "what was there first")
+        job.append("d")
+        hand.wait_round(job, 3)
+        self.assertEqual(job.accepted[-1][2], "written")
 
 
 class Noise(Case):

@@ -9,16 +9,18 @@ import socket
 import subprocess
 import time
 
-from agents import fill, is_sanitized, program, worker_name
+from agents import Disks, fill, is_sanitized, program, worker_name
 from case import Case, main
 from hand import at, until
 
 
 class Answers(Case):
-    def begin(self, edge=None, **more):
+    def begin(self, edge=None, disk=None, **more):
+        """disk: the size of a disk of its own for the store."""
         self.broker = self.world.broker()
         job = self.job(**more)
         agent = self.world.edge(self.broker, start=False, dataset_check_on_arrival="true", **(edge or {}))
+        self.disks = Disks(agent, {agent.state: disk}) if disk else None
         hand = self.hand(self.broker, agent, job)
         hand.work = lambda *_: None
         agent.start().connected()
@@ -206,19 +208,10 @@ class Answers(Case):
 
     def test_no_answer_before_the_commit(self):
         """The store cannot commit: no 200. When it can, the same post is taken."""
-        job, edge, hand = self.begin(edge={"workers_request_time": "300ms"})
+        job, edge, hand = self.begin(edge={"workers_request_time": "300ms"}, disk="size=400k")
         self.to_train_ready(job, hand)
         name, good = hand.worker(job, "train"), hand.body(job, "train")
-        if os.geteuid() != 0:
-            self.skipTest("needs root to fill a disk of its own")
-        edge.stop()
-        edge.command = ["unshare", "-m", "sh", "-c",
-                        f'mount -t tmpfs -o size=400k none "$0" && cp -a {edge.state}.kept/. "$0" && exec "$@"', str(edge.state), *edge.command]
-        edge.state.rename(f"{edge.state}.kept")
-        edge.state.mkdir()
-        edge.start().connected()
-        inside = f"/proc/{edge.pid}/root{edge.state}"
-        filled = fill(f"{inside}/fill")
+        filled = fill(self.disks.inside(edge.state / "fill"))
         # The log of SQLite may have room left; what is too large for it cannot be stored.
         large = {**good, "ownerInfo": {"x": "y" * 300000}}
         self.answered(edge.post(name, large), 503)

@@ -103,9 +103,10 @@ static void errno_values_map(void **state)
 		error err = {0};
 		assert_int_equal(error_errno(&err, table[i].errnum, "cannot write %s", "f"), table[i].code);
 		assert_int_equal(err.code, table[i].code);
-		char *want = mem_printf("cannot write f: %s", strerror(table[i].errnum));
+		char *want = mem_printf("cannot write f: %s%s", strerror(table[i].errnum), error_hint(table[i].errnum));
 		assert_string_equal(err.text, want);
 		free(want);
+		assert_int_equal(error_hint(table[i].errnum)[0] != '\0', table[i].code == ERROR_NO_SPACE || table[i].code == ERROR_DENIED);
 		assert_int_equal(error_errno(NULL, table[i].errnum, "x"), table[i].code);
 	}
 }
