@@ -29,6 +29,7 @@ struct link {
 	struct job *first, **last;
 	bool closing;   /* link_close was called for the attempt that the thread is at, or will be */
 	bool abandoned; /* the thread owns the link now */
+	bool drained;   /* the library has taken all commands of this attempt out of its queue, in one way or another */
 	atomic_bool resolving;
 
 	/* The thread's, and that of Paho's callbacks, which only run between create and destroy. */

@@ -29,7 +29,7 @@
 /* A filter that nobody subscribes: taking it back is the smallest thing that a broker has to answer. */
 #define PROBE_FILTER "-"
 
-enum { LIBRARY_ENDS_MAX = 1000 };
+enum { LIBRARY_ENDS_MAX = 1000, DRAIN_NS = 250 * 1000 * 1000 };
 
 static struct operation *operation_begin(struct link *l, enum job_kind kind, int64_t token)
 {
@@ -491,11 +491,51 @@ static void keep_library(void)
 		MQTTAsync_create(&keeper, "tcp://localhost", "keeper", MQTTCLIENT_PERSISTENCE_NONE, NULL);
 }
 
+static void drained(struct link *l)
+{
+	uv_mutex_lock(&l->lock);
+	l->drained = true;
+	uv_cond_signal(&l->wake);
+	uv_mutex_unlock(&l->lock);
+}
+
+static void on_disconnect(void *context, MQTTAsync_successData5 *response)
+{
+	(void)response;
+	drained(context);
+}
+
+static void on_no_disconnect(void *context, MQTTAsync_failureData5 *response)
+{
+	(void)response;
+	drained(context);
+}
+
+/* Of a publish that is still in the library's queue when its client is destroyed, topic and payload are never freed. A DISCONNECT is queued
+ * behind all of them. A connection that takes no more bytes is not worth more than a moment. */
+static void drain(struct link *l)
+{
+	MQTTAsync_disconnectOptions options = MQTTAsync_disconnectOptions_initializer5;
+	uint64_t now = uv_hrtime(), deadline = now + DRAIN_NS;
+
+	options.onSuccess5 = on_disconnect;
+	options.onFailure5 = on_no_disconnect;
+	options.context = l;
+	l->drained = false;
+	if (MQTTAsync_disconnect(l->paho, &options) != MQTTASYNC_SUCCESS)
+		return;
+	uv_mutex_lock(&l->lock);
+	for (; !l->drained && now < deadline; now = uv_hrtime())
+		uv_cond_timedwait(&l->wake, &l->lock, deadline - now);
+	uv_mutex_unlock(&l->lock);
+}
+
 void link__paho_close(struct link *l)
 {
 	if (l->paho) {
+		drain(l);
 		keep_library();
-		MQTTAsync_destroy(&l->paho); /* sends DISCONNECT if it is connected */
+		MQTTAsync_destroy(&l->paho);
 	}
 	l->paho = NULL;
 	if (l->addresses)
