@@ -65,12 +65,18 @@ static void perform(app *a, const cloud_action *action)
 	}
 }
 
+static bool next(app *a, cloud_action *action)
+{
+	controller_room(a->core, mqtt_client_has_room(a->mqtt));
+	return controller_next(a->core, clock_now(), action);
+}
+
 static void act(void *ctx)
 {
 	app *a = ctx;
 	cloud_action action;
 
-	while (controller_next(a->core, clock_now(), &action))
+	while (next(a, &action))
 		perform(a, &action);
 }
 
@@ -150,6 +156,13 @@ static void on_down(void *ctx, const char *reason)
 
 	(void)reason;
 	controller_link(a->core, false, clock_now());
+	turn_go(&a->turn);
+}
+
+static void on_room(void *ctx)
+{
+	app *a = ctx;
+
 	turn_go(&a->turn);
 }
 
@@ -256,7 +269,7 @@ static int start_cluster(app *a, error *err)
 
 static int start_link(app *a, error *err)
 {
-	struct mqtt_callbacks callbacks = {.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch};
+	struct mqtt_callbacks callbacks = {.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch, .on_room = on_room};
 	struct mqtt_subscription subscriptions[MQTT_SUBSCRIPTIONS_MAX];
 	char *will, **filters = topic_cloud_filters(a->options->mqtt.topic_root);
 	mqtt_agent agent = {.client_id = a->options->name, .subscriptions = subscriptions};

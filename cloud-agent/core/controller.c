@@ -225,6 +225,11 @@ void controller_link(controller *c, bool up, moment now)
 	docs_queue_all(c);
 }
 
+void controller_room(controller *c, bool room)
+{
+	c->full = !room;
+}
+
 int controller_message(controller *c, const char *text, const void *payload, size_t len, bool retained, moment now, error *err)
 {
 	topic t;
@@ -308,6 +313,12 @@ static bool raise_next(controller *c, cloud_action *out)
 	return true;
 }
 
+/* What is published counts as told, so it has to be certain that the link takes it. */
+static bool may_publish(const controller *c)
+{
+	return c->link && !c->full && c->seen_epoch <= c->epoch;
+}
+
 static bool birth_next(controller *c, cloud_action *out)
 {
 	if (!c->birth_due)
@@ -362,7 +373,7 @@ bool controller_next(controller *c, moment now, cloud_action *out)
 	slow_timer(c);
 	if (raise_next(c, out))
 		return true;
-	bool publishes = c->link && c->seen_epoch <= c->epoch;
+	bool publishes = may_publish(c);
 	if (publishes && birth_next(c, out))
 		return true;
 	if (c->synced) {
@@ -375,7 +386,7 @@ bool controller_next(controller *c, moment now, cloud_action *out)
 
 static bool busy_now(const controller *c)
 {
-	bool publishes = c->link && c->seen_epoch <= c->epoch;
+	bool publishes = may_publish(c);
 	if (c->n_events > 0 || (publishes && c->birth_due))
 		return true;
 	if (!c->synced)

@@ -76,6 +76,8 @@ void controller_resign(controller *c, moment now);
 void controller_fence(controller *c, int64_t mono_ms);
 /* The link to the broker is up (each connect), or down. */
 void controller_link(controller *c, bool up, moment now);
+/* The link takes a further message of any size, or none at present: nothing is published until it does. Taken as true before the first call. */
+void controller_room(controller *c, bool room);
 /* A message (`text`: its topic) of the subscriptions of topic_cloud_filters. `retained` is as the broker says; nothing rests on it, as
  * brokers and options differ. Malformed ones: counted, error text for the log. */
 int controller_message(controller *c, const char *text, const void *payload, size_t len, bool retained, moment now, error *err);

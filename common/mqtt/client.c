@@ -355,6 +355,15 @@ int64_t mqtt_client_publish(mqtt_client *c, const struct mqtt_message *m, error 
 	return token;
 }
 
+bool mqtt_client_has_room(mqtt_client *c)
+{
+	bool room = c->state != MQTT_UP || outgoing_has_room(&c->out);
+
+	if (!room)
+		c->was_full = true;
+	return room;
+}
+
 void mqtt_client_yield(mqtt_client *c, const char *why)
 {
 	if (c->state == MQTT_UP)

@@ -75,7 +75,7 @@ struct mqtt_callbacks {
 	/* The broker answered. code 0: it has the message (which is not: a subscriber has it). ERROR_DENIED (its access rules), ERROR_LIMIT
 	 * (quota, packet size) or ERROR_INVALID: it refused it, with MQTT's `reason` and a text that says what to do. */
 	void (*on_published)(void *ctx, int64_t token, int code, int reason, const char *text);
-	/* There is room again after a publish got ERROR_LIMIT. */
+	/* There is room again after a publish got ERROR_LIMIT, or mqtt_client_has_room was false. */
 	void (*on_room)(void *ctx);
 	/* The broker refused the connection (name, password, banned, …) or a subscription (`topic`, else NULL). The client goes on by itself:
 	 * a refused connection is tried again with back-off, a refused subscription at the next connect. */
@@ -132,6 +132,8 @@ void mqtt_client_start(mqtt_client *client);
 /* A token above 0, or ERROR_OFFLINE (not up: publish again after on_up), ERROR_LIMIT (over max_payload or what this broker takes: never
  * again; or the queue is full: after on_room), ERROR_INVALID (topic). All is copied. Messages keep their order. */
 int64_t mqtt_client_publish(mqtt_client *client, const struct mqtt_message *m, error *err);
+/* The queue has room for a message of any size. False: on_room follows, or on_down. True while it is not up. */
+bool mqtt_client_has_room(mqtt_client *client);
 /* Publish `last` if up (NULL: nothing), give its acknowledgement a moment, disconnect without the will, release everything and call `done`
  * (may be NULL), in any state, within stop_timeout_ms. What waits in the queue ahead of `last` goes first if there is time. Once. */
 void mqtt_client_stop(mqtt_client *client, const struct mqtt_message *last, void (*done)(void *ctx), void *ctx);

@@ -400,6 +400,30 @@ static void test_retained_again(void **state)
 	harness_free(h);
 }
 
+/* A link without room takes nothing, and what waits is not lost; the cluster goes on meanwhile. */
+static void test_no_room(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	stamp before = harness_stamp(h, DESIRED_OF_J);
+	int published = h->published;
+	controller_room(h->c, false);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY); /* harness_run: and the core does not ask to be called at once */
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
+	controller_link(h->c, true, h->now);
+	harness_run(h);
+	assert_int_equal(h->published, published);
+	controller_room(h->c, true);
+	assert_true(controller_wake(h->c) <= h->now.mono_ms);
+	harness_run(h);
+	assert_true(stamp_compare(harness_stamp(h, DESIRED_OF_J), before) > 0);
+	job_state *s = harness_state(h, "j");
+	assert_int_equal(s->position.phase, PHASE_STARTING);
+	job_state_free(s);
+	harness_check_stamps(h);
+	harness_free(h);
+}
+
 int main(void)
 {
 	mem_init();
@@ -418,6 +442,7 @@ int main(void)
 		cmocka_unit_test(test_all_again),
 		cmocka_unit_test(test_retained_again),
 		cmocka_unit_test(test_nothing_while_down),
+		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_dataset_status),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
