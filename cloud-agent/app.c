@@ -199,8 +199,9 @@ static void on_batch(void *ctx)
 static bool on_ready(void *ctx, const char **why)
 {
 	app *a = ctx;
+	const char *trouble = a->cluster_started && a->cluster->ops->trouble ? a->cluster->ops->trouble(a->cluster) : NULL;
 
-	*why = "the objects have not been read completely yet";
+	*why = trouble ? trouble : "the objects have not been read completely yet";
 	return a->synced;
 }
 

@@ -38,6 +38,8 @@ typedef struct cluster_ops {
 	void (*event)(cluster *c, const char *ns, const char *job, const char *uid, bool warning, const char *reason, const char *message);
 	/* See CLOUD_RAISE_EPOCH. */
 	void (*raise_epoch)(cluster *c, uint64_t id, int64_t above);
+	/* What keeps it from being synced, for people; NULL: nothing that is known. Valid until the loop goes on. The op itself may be NULL. */
+	const char *(*trouble)(const cluster *c);
 	/* Stop writing, release the leadership; `stopped` (may be NULL) is called on the loop thread when nothing of it is
 	 * left there. */
 	void (*stop)(cluster *c, void (*stopped)(void *ctx), void *ctx);

@@ -178,11 +178,33 @@ static void nothing_begins_before_all_could_be_read(void **state)
 	lab_put(l, "a.yaml", MODEL("x", "/1"));
 	assert_int_equal(symlink("/nowhere/at/all", path), 0);
 	assert_int_equal(lab_try_start(l, &err), 0);
+	loop_until(&l->loop, l->cluster->ops->trouble(l->cluster) != NULL, 20000);
+	assert_string_equal(l->cluster->ops->trouble(l->cluster),
+		"nothing begins before all manifests could be read: b.yaml: No such file or directory");
 	loop_for(&l->loop, 300);
 	assert_false(l->synced);
 	assert_int_equal(unlink(path), 0);
 	loop_until(&l->loop, l->synced, 20000);
+	assert_null(l->cluster->ops->trouble(l->cluster));
 	assert_true(url_is(l, "x", "/1"));
+	free(path);
+}
+
+static void a_folder_among_the_manifests_holds_nothing_up(void **state)
+{
+	lab *l = *state;
+	char *path = mem_printf("%s/zz.yaml", l->manifests);
+	lab_put(l, "a.yaml", MODEL("x", "/1"));
+	lab_put(l, "zz.yaml", MODEL("y", "/1"));
+	lab_start(l);
+	lab_stop(l);
+	/* Also where a file was: nothing is deleted for it. */
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0755), 0);
+	lab_start(l);
+	loop_for(&l->loop, 250);
+	assert_true(url_is(l, "x", "/1") && url_is(l, "y", "/1"));
+	assert_int_equal(rmdir(path), 0);
 	free(path);
 }
 
@@ -250,6 +272,7 @@ int main(void)
 		LAB_TEST(an_object_that_is_described_twice_stays_as_it_is),
 		LAB_TEST(a_missing_folder_is_not_an_empty_one),
 		LAB_TEST(nothing_begins_before_all_could_be_read),
+		LAB_TEST(a_folder_among_the_manifests_holds_nothing_up),
 		LAB_TEST(statuses_and_epochs_survive),
 		LAB_TEST(there_is_one_agent),
 		LAB_TEST(a_configuration_is_checked),

@@ -69,6 +69,16 @@ static void check_entries(const fixture *f, const char *wanted)
 	buf_fini(&text);
 }
 
+static void check_unread(const fixture *f, const char *wanted)
+{
+	char *text = catalog_unread(f->catalog);
+	if (wanted == NULL)
+		assert_null(text);
+	else
+		assert_string_equal(text, wanted);
+	free(text);
+}
+
 static void only_what_changed_is_read_again(void **state)
 {
 	const fixture *f = *state;
@@ -153,7 +163,7 @@ static void what_cannot_be_read_is_not_gone(void **state)
 	error err = {0};
 	put(f, "a.yaml", MODEL("x", "/x"));
 	look(f);
-	assert_false(catalog_incomplete(f->catalog));
+	check_unread(f, NULL);
 	/* A folder or a link to nowhere in its place, as root can read everything. */
 	drop(f, "a.yaml");
 	char *path = mem_printf("%s/a.yaml", f->folder), *other = mem_printf("%s/b.yaml", f->folder);
@@ -161,10 +171,10 @@ static void what_cannot_be_read_is_not_gone(void **state)
 	look(f);
 	check_entries(f, "a.yaml:x=/x");
 	assert_true(catalog_keeps(f->catalog, OBJECT_MODEL, "default", "x", "a.yaml"));
-	assert_false(catalog_incomplete(f->catalog));
+	check_unread(f, NULL);
 	assert_int_equal(symlink("/nowhere/at/all", other), 0);
 	look(f);
-	assert_true(catalog_incomplete(f->catalog));
+	check_unread(f, "b.yaml: No such file or directory");
 	assert_int_equal(unlink(other), 0);
 	assert_int_equal(rmdir(path), 0);
 	put(f, "a.yaml", MODEL("x", "/again"));
@@ -180,6 +190,47 @@ static void what_cannot_be_read_is_not_gone(void **state)
 	free(away);
 	free(path);
 	free(other);
+}
+
+/* What is no file holds no manifests, so nothing waits for it; what may hold some is waited for, by name. */
+static void what_is_no_file_is_passed_over(void **state)
+{
+	const fixture *f = *state;
+	char *folder = mem_printf("%s/zz.yaml", f->folder), *fifo = mem_printf("%s/y.yml", f->folder);
+	assert_int_equal(mkdir(folder, 0755), 0);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	put(f, "a.yaml", MODEL("x", "/x"));
+	look(f);
+	check_unread(f, NULL);
+	check_entries(f, "a.yaml:x=/x");
+	assert_false(look(f));
+	/* What an earlier agent had from a file of this name stays. */
+	assert_true(catalog_keeps(f->catalog, OBJECT_MODEL, "default", "older", "zz.yaml"));
+	assert_int_equal(rmdir(folder), 0);
+	assert_int_equal(unlink(fifo), 0);
+	put(f, "zz.yaml", MODEL("z", "/z"));
+	assert_true(look(f));
+	check_entries(f, "a.yaml:x=/x zz.yaml:z=/z");
+	free(folder);
+	free(fifo);
+}
+
+static void every_file_that_is_waited_for_is_named(void **state)
+{
+	const fixture *f = *state;
+	buf big = {0};
+	while (big.len <= MANIFEST_FILE_MAX)
+		buf_puts(&big, "# nothing but a comment that goes on and on and on and on\n");
+	put(f, "big.yaml", buf_text(&big));
+	for (int i = 0; i < 4; i++) {
+		char *path = mem_printf("%s/link%d.yaml", f->folder, i);
+		assert_int_equal(symlink("/nowhere/at/all", path), 0);
+		free(path);
+	}
+	look(f);
+	check_unread(f,
+		"big.yaml: has more than 1048576 bytes; link0.yaml: No such file or directory; link1.yaml: No such file or directory; and 2 more");
+	buf_fini(&big);
 }
 
 static void too_much_is_an_error(void **state)
@@ -228,6 +279,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_object_in_two_files_is_taken_from_neither, setup, teardown),
 		cmocka_unit_test_setup_teardown(doubles_are_said_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_be_read_is_not_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_no_file_is_passed_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_file_that_is_waited_for_is_named, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_much_is_an_error, setup, teardown),
 		cmocka_unit_test_setup_teardown(secrets_are_kept_in_memory, setup, teardown),
 	};

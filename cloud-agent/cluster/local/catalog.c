@@ -30,9 +30,13 @@ typedef struct source_file {
 	char *name;
 	file_mark mark;
 	manifest_file content;
-	bool read;   /* its bytes were had at least once */
-	bool failed; /* the last try to read it failed; tried again at each look */
+	bool read;     /* its bytes were had at least once */
+	bool failed;   /* the last try to read it failed; tried again at each look */
+	bool not_file; /* what has this name is no file */
+	char *why;     /* failed: the reason, with its name */
 } source_file;
+
+enum { UNREAD_NAMED = 3 };
 
 struct catalog {
 	char *folder;
@@ -55,6 +59,7 @@ catalog *catalog_new(const char *folder)
 static void source_file_fini(source_file *f)
 {
 	manifest_file_fini(&f->content);
+	free(f->why);
 	free(f->name);
 }
 
@@ -156,11 +161,17 @@ static void log_problems(const manifest_file *content)
 }
 
 /* Said when it is new: each look tries again. */
-static void file_failed(source_file *f, const error *err)
+static void file_failed(source_file *f, bool not_file, const error *err)
 {
-	if (!f->failed)
+	bool told = f->failed && f->not_file == not_file && strcmp(f->why, err->text) == 0;
+	if (!told && not_file)
+		log_warn("local", "what is no file is passed over in the folder of manifests", L_STR("at", err->text));
+	else if (!told)
 		log_error("local", "a manifest cannot be read; what it described before stays as it was", L_STR("error", err->text));
 	f->failed = true;
+	f->not_file = not_file;
+	free(f->why);
+	f->why = mem_strdup(err->text);
 	f->content.broken = true;
 }
 
@@ -184,40 +195,46 @@ static void content_replace(source_file *f, manifest_file *content)
 	f->content = *content;
 }
 
-/* 1 if what it says may be different now. */
+static int file_check(const source_file *f, const char *path, struct stat *st, bool *not_file, error *err)
+{
+	if (stat(path, st) != 0)
+		return error_errno(err, errno, "%s", f->name);
+	*not_file = !S_ISREG(st->st_mode);
+	if (*not_file)
+		return error_set(err, ERROR_INVALID, "%s: is not a file", f->name);
+	if (st->st_size > MANIFEST_FILE_MAX)
+		return error_set(err, ERROR_LIMIT, "%s: has more than %d bytes", f->name, MANIFEST_FILE_MAX);
+	return 0;
+}
+
+/* True if what it says may be different now. */
 static bool file_look(source_file *f, const char *folder)
 {
 	char *path = mem_printf("%s/%s", folder, f->name);
 	struct stat st;
 	error err = {0};
 	buf bytes = {0};
-	bool changed = false, was_broken = f->content.broken;
-	if (stat(path, &st) != 0) {
-		error_errno(&err, errno, "%s", f->name);
-		file_failed(f, &err);
+	bool changed = false, was_broken = f->content.broken, not_file = false;
+	if (file_check(f, path, &st, &not_file, &err) != 0) {
+		file_failed(f, not_file, &err);
 		changed = !was_broken;
 		goto free_path;
 	}
 	file_mark now = mark_of(&st);
 	if (f->read && !f->failed && mark_same(&now, &f->mark))
 		goto free_path;
-	changed = true;
-	if (!S_ISREG(st.st_mode)) {
-		error_set(&err, ERROR_INVALID, "%s: is not a file", f->name);
-		file_failed(f, &err);
-	} else if (st.st_size > MANIFEST_FILE_MAX) {
-		error_set(&err, ERROR_LIMIT, "%s: has more than %d bytes", f->name, MANIFEST_FILE_MAX);
-		file_failed(f, &err);
-	} else if (file_read(path, MANIFEST_FILE_MAX, &bytes, &err) != 0) {
-		file_failed(f, &err);
+	if (file_read(path, MANIFEST_FILE_MAX, &bytes, &err) != 0) {
+		error_prefix(&err, "%s", f->name);
+		file_failed(f, false, &err);
+		changed = !was_broken;
 	} else {
 		manifest_file content;
 		manifest_parse(f->name, buf_text(&bytes), bytes.len, &content);
 		log_problems(&content);
 		content_replace(f, &content);
 		f->mark = now;
-		f->read = true;
-		f->failed = false;
+		f->read = changed = true;
+		f->failed = f->not_file = false;
 	}
 free_path:
 	if (bytes.data != NULL)
@@ -347,13 +364,22 @@ int catalog_look(catalog *c, bool *changed, error *err)
 	return 0;
 }
 
-bool catalog_incomplete(const catalog *c)
+char *catalog_unread(const catalog *c)
 {
+	buf text = {0};
+	size_t n = 0;
 	for (size_t i = 0; i < c->n_files; i++) {
-		if (!c->files[i].read)
-			return true;
+		const source_file *f = &c->files[i];
+		if (f->read || f->not_file)
+			continue;
+		if (n++ < UNREAD_NAMED)
+			buf_printf(&text, "%s%s", n > 1 ? "; " : "", f->why);
 	}
-	return false;
+	if (n > UNREAD_NAMED)
+		buf_printf(&text, "; and %zu more", n - UNREAD_NAMED);
+	char *out = n > 0 ? mem_strdup(buf_text(&text)) : NULL;
+	buf_fini(&text);
+	return out;
 }
 
 size_t catalog_entries(const catalog *c, const catalog_entry **entries)

@@ -1,7 +1,7 @@
 /* The folder of manifests as it was last read: which files there are, what they hold, and which objects follow from that.
  *
  * A look lists the folder and reads again the files whose time, size or inode changed. What cannot be read or is malformed never counts as
- * removed: a file that is broken keeps the objects that it gave before. An object that two documents describe is not taken from either;
+ * removed: a file that is broken keeps the objects that it gave before. What is no file is passed over. An object that two documents describe is not taken from either;
  * both are named. Blocking, short; one owner. Knows nothing of a loop or a database.
  */
 #ifndef LOCAL_CATALOG_H
@@ -22,8 +22,9 @@ void catalog_free(catalog *c); /* NULL is fine */
 /* Look at the folder. *changed: what the files say may be different now. On an error (the folder is missing, or cannot be listed, or holds too
  * much) all is as it was. Problems of a file are logged when they are new. */
 int catalog_look(catalog *c, bool *changed, error *err);
-/* A file is there but could not be read, and never was since the start: what it holds is unknown. */
-bool catalog_incomplete(const catalog *c);
+/* Files that are there but could not be read, and never were since the start: what they hold is unknown. Their names with the reasons, to be
+ * freed, or NULL if there are none. What is no file (a folder, a FIFO) is not among them. */
+char *catalog_unread(const catalog *c);
 
 /* Is this the name of a file that is read? *.yaml and *.yml, not hidden. */
 bool catalog_is_manifest(const char *name);

@@ -171,6 +171,12 @@ static void raise_epoch(cluster *c, uint64_t id, int64_t above)
 	done(l, id, code, &err, NULL);
 }
 
+static const char *trouble(const cluster *c)
+{
+	const local *l = (const local *)c;
+	return l->mirror != NULL ? mirror_trouble(l->mirror) : NULL;
+}
+
 /* ---- life ---- */
 
 static int open_state(local *l, int64_t *epoch, error *err)
@@ -259,6 +265,7 @@ static const cluster_ops ops = {.start = start,
 	.delete_pod = delete_pod,
 	.event = event,
 	.raise_epoch = raise_epoch,
+	.trouble = trouble,
 	.stop = stop,
 	.free = local_free};
 

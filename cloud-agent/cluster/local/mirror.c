@@ -221,9 +221,11 @@ static int look(mirror *m, error *err)
 		code = apply(m, err);
 	if (code != 0 || m->read)
 		return code;
-	if (catalog_incomplete(m->catalog))
-		return error_set(err, ERROR_IO, "not all manifests could be read yet; nothing begins before that");
-	return tell_everything(m, err);
+	char *unread = catalog_unread(m->catalog);
+	if (unread != NULL)
+		code = error_set(err, ERROR_IO, "nothing begins before all manifests could be read: %s", unread);
+	free(unread);
+	return code != 0 ? code : tell_everything(m, err);
 }
 
 static void on_due(void *ctx)
@@ -262,6 +264,11 @@ mirror *mirror_new(const mirror_host *host)
 const cJSON *mirror_secret(const mirror *m, const char *ns, const char *name)
 {
 	return catalog_secret(m->catalog, ns, name);
+}
+
+const char *mirror_trouble(const mirror *m)
+{
+	return m->error_told[0] != '\0' ? m->error_told : NULL;
 }
 
 static void on_watch_closed(void *ctx)

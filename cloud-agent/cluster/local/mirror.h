@@ -28,6 +28,8 @@ typedef struct mirror_host {
 /* Looks at the folder from the loop. */
 mirror *mirror_new(const mirror_host *host);
 const cJSON *mirror_secret(const mirror *m, const char *ns, const char *name); /* a Secret's values, or NULL */
+/* Why the folder could not be taken over at the last look, or NULL; until the next look. */
+const char *mirror_trouble(const mirror *m);
 /* `closed` is called from the loop when nothing is left there; the mirror is freed by then. */
 void mirror_free(mirror *m, void (*closed)(void *ctx), void *ctx);
 
