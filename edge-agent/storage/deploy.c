@@ -1,6 +1,7 @@
 /* See deploy.h. A version is made as `.{round}.tmp` and renamed, so a version that is there is whole. */
 #include "edge-agent/storage/deploy.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,76 @@ static void prune(const deploy_plan *plan, const char *versions)
 	free(all);
 }
 
+/* ---- what may be replaced ---- */
+
+/* True if a version other than 0 holds just what is at `path`: then a deployment of ours put it there, and a copy of it stays. */
+static bool is_kept(const deploy_plan *plan, const char *versions, const char *path)
+{
+	model_info there;
+	size_t n;
+	bool kept = false;
+	if (model_digest(path, plan->stop, &there, NULL) != 0)
+		return false;
+	int64_t *all = numbered_list(versions, &n);
+	for (size_t i = 0; i < n && !kept; i++) {
+		char *version = mem_printf("%s/%lld", versions, (long long)all[i]);
+		DIR *dir = all[i] != 0 ? opendir(version) : NULL;
+		struct dirent *entry;
+		while (dir != NULL && !kept && (entry = readdir(dir)) != NULL) {
+			model_info model;
+			char *inside = mem_printf("%s/%s", version, entry->d_name);
+			bool self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+			kept = !self && model_digest(inside, plan->stop, &model, NULL) == 0 && model.folder == there.folder &&
+				digest_equal(&model.sha256, &there.sha256);
+			free(inside);
+		}
+		if (dir != NULL)
+			closedir(dir);
+		free(version);
+	}
+	free(all);
+	return kept;
+}
+
+static const char *kind_word(bool folder)
+{
+	return folder ? "a folder" : "a file";
+}
+
+/* A folder is what its url names as a whole, and may hold much more than one model: a file never takes its place, nor the other way round,
+ * unless a deployment of ours put there what is there now. */
+static int check_target(const deploy_plan *plan, const char *versions, const deploy_step *step, error *err)
+{
+	struct stat from, to;
+	size_t len = strlen(step->to);
+	bool slash = len > 1 && step->to[len - 1] == '/';
+	if (step->from == NULL)
+		return stat(step->to, &to) == 0 && S_ISDIR(to.st_mode) ? error_set(err, ERROR_INVALID, "%s is a folder, not a file", step->to) : 0;
+	if (stat(step->from, &from) != 0)
+		return error_errno(err, errno, "model %s", step->from);
+	if (slash && !S_ISDIR(from.st_mode))
+		return error_set(err, ERROR_INVALID, "%s names a folder, but the new model %s is a file: give the Model a url that names a file",
+			step->to, step->from);
+	if (stat(step->to, &to) != 0 || S_ISDIR(to.st_mode) == S_ISDIR(from.st_mode))
+		return 0;
+	if (versions != NULL && is_kept(plan, versions, step->to))
+		return 0;
+	return error_set(err, ERROR_INVALID,
+		"%s is %s, but the new model %s is %s and would replace all of it: give the Model another url, "
+		"or move away what is there",
+		step->to, kind_word(S_ISDIR(to.st_mode)), step->from, kind_word(S_ISDIR(from.st_mode)));
+}
+
+static int check_targets(const deploy_plan *plan, const char *versions, error *err)
+{
+	int code = 0;
+	for (size_t i = 0; i < plan->n && code == 0; i++)
+		code = check_target(plan, versions, &plan->steps[i], err);
+	return code;
+}
+
+/* ---- the deployment ---- */
+
 static int check_plan(const deploy_plan *plan, error *err)
 {
 	if (plan->round < 1 || plan->main >= plan->n || plan->steps[plan->main].from == NULL)
@@ -153,7 +224,8 @@ int deploy_run(const deploy_plan *plan, model_info *out, error *err)
 	if (code != 0)
 		return code;
 	char *versions = plan->output_dir != NULL ? mem_printf("%s/deployed", plan->output_dir) : NULL;
-	if (versions != NULL)
+	code = check_targets(plan, versions, err);
+	if (code == 0 && versions != NULL)
 		code = keep_versions(plan, versions, out, err);
 	if (code == 0)
 		code = run_steps(plan, out, err);

@@ -6,6 +6,8 @@
  *   2. The new model is kept as `{outputDir}/deployed/{round}/{name}`.
  *   3. The steps, as given: each copies a model (model.h) or writes a small file.
  *   4. Of the versions beside 0, all but the newest ones and this round's are removed.
+ * Before all that: where a file would take a folder's place, or a folder a file's, the deployment is refused (INVALID) and nothing is touched,
+ * but for what one of the versions beside 0 holds as well, which a deployment before has put there.
  * Running it again, after it was killed anywhere, gives the same result. Paths are real ones. Blocking; any thread; one at a time for one
  * output folder and for one target.
  */

@@ -225,6 +225,86 @@ static void bad_plans(void **state)
 	free_fixture(f);
 }
 
+/* ---- a file and a folder ---- */
+
+static void assert_refused(fixture *f, int64_t round, const char *part)
+{
+	deploy_plan plan = plan_of(f, round);
+	model_info info;
+	error err = {0};
+	buf before = {0}, after = {0};
+	list(f->folder, "", &before);
+	assert_int_equal(deploy_run(&plan, &info, &err), ERROR_INVALID);
+	assert_non_null(strstr(err.text, part));
+	list(f->folder, "", &after);
+	assert_string_equal(buf_text(&after), buf_text(&before));
+	buf_fini(&before);
+	buf_fini(&after);
+}
+
+static void a_file_takes_no_folders_place(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	char *folder = mem_printf("%s/serve", f->folder), *slash = mem_printf("%s/", f->served);
+	serve(f, "old");
+	train(f, "new");
+	f->steps[0].to = folder;
+	assert_refused(f, 1, "/serve is a folder, but the new model");
+	assert_refused(f, 1, "new.pb is a file and would replace all of it: give the Model another url, or move away what is there");
+	f->steps[0].to = slash; /* of a file */
+	assert_refused(f, 1, "names a folder, but the new model");
+	f->steps[0].to = f->served;
+	f->steps[1].to = folder; /* not the model that serves: looked at beforehand all the same */
+	f->steps[1].from = f->from;
+	assert_refused(f, 1, "/serve is a folder");
+	f->steps[1] = (deploy_step){.to = f->eval, .from = f->from_eval};
+	f->steps[2].to = folder;
+	assert_refused(f, 1, "/serve is a folder, not a file");
+	free(slash);
+	free(folder);
+	free_fixture(f);
+}
+
+static void a_folder_takes_no_files_place(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	serve(f, "old");
+	train(f, "new");
+	f->steps[0].from = f->from_eval;
+	assert_refused(f, 1, "model.pb is a file, but the new model");
+	free_fixture(f);
+}
+
+/* A job whose script begins to save a folder, and then a file again: what is there is known to be ours. */
+static void what_we_deployed_may_change_its_kind(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	serve(f, "old");
+	train(f, "m1");
+	deploy(f, 1);
+	train(f, "m2");
+	f->steps[0].from = f->from_eval;
+	deploy(f, 2);
+	assert_tree(f->folder, "serve", "model.pb/\nmodel.pb/a=m2\nmodel.pb/b=m2\n");
+	char *added = mem_printf("%s/mine", f->served);
+	put(added, "not of a model");
+	f->steps[0].from = f->from;
+	assert_refused(f, 3, "model.pb is a folder, but");
+	assert_int_equal(unlink(added), 0);
+	deploy(f, 3);
+	assert_tree(f->folder, "serve", "model.pb=m2\n");
+	/* What was there first is no deployment of ours, although a copy of it is kept. */
+	assert_int_equal(unlink(f->served), 0);
+	put(f->served, "old");
+	f->steps[0].from = f->from_eval;
+	assert_refused(f, 4, "model.pb is a file, but");
+	free(added);
+	free_fixture(f);
+}
+
 /* Old or new, each target whole; a small file may not be there yet. */
 static void assert_targets_whole(fixture *f)
 {
@@ -312,6 +392,9 @@ int main(void)
 		cmocka_unit_test(three_versions_are_kept),
 		cmocka_unit_test(without_an_output_folder),
 		cmocka_unit_test(bad_plans),
+		cmocka_unit_test(a_file_takes_no_folders_place),
+		cmocka_unit_test(a_folder_takes_no_files_place),
+		cmocka_unit_test(what_we_deployed_may_change_its_kind),
 		cmocka_unit_test(failing_anywhere_can_be_repeated),
 		cmocka_unit_test(killed_anywhere_can_be_repeated),
 	};
