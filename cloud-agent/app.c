@@ -219,13 +219,12 @@ static const char *lc_server_of(void *ctx, const char *node)
 	return node_settings_lc_server(a->nodes, node);
 }
 
-static int start_core(app *a, error *err)
+static void start_core(app *a)
 {
 	const cloud_options *o = a->options;
 	cloud_config config;
 
-	if (node_settings_new(o->nodes, &a->nodes, err) != 0)
-		return err->code;
+	a->nodes = node_settings_new(o->nodes);
 	cloud_config_init(&config);
 	clock_random_id(a->session);
 	config.root = o->mqtt.topic_root;
@@ -246,7 +245,6 @@ static int start_core(app *a, error *err)
 	config.max_restarts = (int)o->max_restarts;
 	config.conditions_max = (int)o->conditions_max;
 	a->core = controller_new(&config);
-	return 0;
 }
 
 static int start_cluster(app *a, error *err)
@@ -270,7 +268,8 @@ static int start_cluster(app *a, error *err)
 
 static int start_link(app *a, error *err)
 {
-	struct mqtt_callbacks callbacks = {.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch, .on_room = on_room};
+	struct mqtt_callbacks callbacks = {
+		.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch, .on_room = on_room};
 	struct mqtt_subscription subscriptions[MQTT_SUBSCRIPTIONS_MAX];
 	char *will, **filters = topic_cloud_filters(a->options->mqtt.topic_root);
 	mqtt_agent agent = {.client_id = a->options->name, .subscriptions = subscriptions};
@@ -312,9 +311,8 @@ int app_start(uv_loop_t *loop, const cloud_options *options, app **out, error *e
 	a->options = options;
 	*out = a;
 	turn_init(&a->turn, loop, act, wake, a);
-	code = start_core(a, err);
-	if (code == 0)
-		code = start_observe(a, err);
+	start_core(a);
+	code = start_observe(a, err);
 	if (code == 0)
 		code = start_link(a, err);
 	if (code == 0)

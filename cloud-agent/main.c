@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 	int status = 1;
 
 	daemon_init();
-	if (config_load(&cloud_options_spec, "/etc/ilmare/cloud.yaml", argc, argv, &options, &status) == CONFIG_EXIT)
+	if (config_load(&cloud_options_spec, argc, argv, &options, &status) == CONFIG_EXIT)
 		goto done;
 	daemon_log("ilmare-cloud", options.log_level);
 

@@ -8,49 +8,55 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/http/endpoint.h"
 #include "common/json.h"
 #include "common/mem.h"
 #include "proto/topic.h"
 
-enum { TEXT_MAX = 256 * 1024 };
+enum { TEXT_MAX = 4 * 1024 * 1024 };
 
 struct node_settings {
 	cJSON *nodes;
 };
 
-static int check_node(const cJSON *node, error *err)
+static void check_node(const cJSON *node, config_rules *rules)
 {
 	const cJSON *member;
 
 	if (!name_valid_node(node->string))
-		return error_set(err, ERROR_INVALID, "nodes: \"%.100s\" is not a node's name", node->string);
-	if (!cJSON_IsObject(node))
-		return error_set(err, ERROR_INVALID, "nodes.%.100s: a map is needed, for example {lcServer: http://localhost:9100}", node->string);
-	cJSON_ArrayForEach(member, node) {
-		if (strcmp(member->string, "lcServer") != 0)
-			return error_set(err, ERROR_INVALID, "nodes.%.100s.%.100s: unknown; there is lcServer", node->string, member->string);
-		if (!cJSON_IsString(member) || strncmp(member->valuestring, "http", 4) != 0)
-			return error_set(err, ERROR_INVALID, "nodes.%.100s.lcServer: a url is needed, http://host:port", node->string);
+		config_broken(rules, "nodes", NULL, "\"%.100s\" is not a node's name", node->string);
+	if (!cJSON_IsObject(node)) {
+		config_broken(rules, "nodes", NULL, "%.100s: a map is needed, for example {lcServer: http://localhost:9100}", node->string);
+		return;
 	}
-	return 0;
+	cJSON_ArrayForEach(member, node) {
+		const char *url = cJSON_GetStringValue(member);
+
+		if (strcmp(member->string, "lcServer") != 0)
+			config_broken(rules, "nodes", NULL, "%.100s.%.100s: there is no such setting; there is lcServer", node->string, member->string);
+		else if (!endpoint_url_valid(url))
+			config_broken(rules, "nodes", NULL, "%.100s.lcServer: " NODE_URL_RULE, node->string, url ? url : "");
+	}
 }
 
-int node_settings_new(const char *text, node_settings **out, error *err)
+void node_settings_check(const char *text, config_rules *rules)
+{
+	node_settings *n = node_settings_new(text);
+	const cJSON *node;
+
+	cJSON_ArrayForEach(node, n->nodes)
+		check_node(node, rules);
+	node_settings_free(n);
+}
+
+node_settings *node_settings_new(const char *text)
 {
 	node_settings *n = mem_alloc(sizeof *n);
-	const cJSON *node;
-	int code = text ? json_parse(text, strlen(text), TEXT_MAX, &n->nodes, err) : 0;
 
-	if (code == 0 && n->nodes)
-		cJSON_ArrayForEach(node, n->nodes)
-			if (code == 0)
-				code = check_node(node, err);
-	if (code != 0) {
-		node_settings_free(n);
-		return code;
-	}
-	*out = n;
-	return 0;
+	/* The option's type is a map, so it is JSON. */
+	if (text)
+		json_parse(text, strlen(text), TEXT_MAX, &n->nodes, NULL);
+	return n;
 }
 
 void node_settings_free(node_settings *n)

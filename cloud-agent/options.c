@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "cloud-agent/node_settings.h"
+#include "common/http/endpoint.h"
 #include "proto/topic.h"
 
 #define AT(field) offsetof(cloud_options, field)
@@ -131,15 +133,22 @@ static bool is_client_id(const char *name)
 	return n > 0 && n <= 128;
 }
 
-static int check(const void *target, error *err)
+static void check(const void *target, config_rules *rules)
 {
 	const cloud_options *o = target;
 
 	if (!o->name || !is_client_id(o->name))
-		return error_set(err, ERROR_INVALID, "name: an MQTT client id of 1 to 128 characters is needed, none of them a control character");
+		config_broken(rules, "name", NULL, "an MQTT client id of 1 to 128 characters is needed, none of them a control character");
+	mqtt_options_check(&o->mqtt, rules);
+	if (!topic_root_valid(o->mqtt.topic_root))
+		config_broken(rules, "mqtt.topicRoot", NULL, TOPIC_ROOT_RULE, o->mqtt.topic_root ? o->mqtt.topic_root : "");
+	if (!endpoint_url_valid(o->lc_server))
+		config_broken(rules, "lcServer", NULL, NODE_URL_RULE, o->lc_server ? o->lc_server : "");
+	node_settings_check(o->nodes, rules);
+	if (!endpoint_host_valid(o->observe.host))
+		config_broken(rules, "observe.host", NULL, LISTEN_RULE, o->observe.host ? o->observe.host : "");
 	if (o->backoff_max_ms < o->backoff_min_ms)
-		return error_set(err, ERROR_INVALID, "rounds.backoffMax is below rounds.backoffMin");
-	return mqtt_options_check(&o->mqtt, err);
+		config_broken(rules, "rounds.backoffMax", "rounds.backoffMin", "is below rounds.backoffMin");
 }
 
 const config_spec cloud_options_spec = {
@@ -150,7 +159,10 @@ const config_spec cloud_options_spec = {
 		"advances each "
 		"job's conditions, and publishes over MQTT what each node should do and where each job stands. All that it knows is in the cluster "
 		"and on the broker: it may be stopped or killed at any moment.",
+	.default_file = "/etc/ilmare/cloud.yaml",
 	.rows = rows,
 	.n = sizeof rows / sizeof rows[0],
 	.check = check,
+	.foreign = "NODE,STATE_DIR,ROOT_DIR,TIME_ZONE,OUTBOX_*,DATASET_*,DEPLOY_*,PROVISIONAL_*,WORKERS_HOST,WORKERS_PORT,WORKERS_BODY_MAX,"
+			   "WORKERS_CONNECTIONS,WORKERS_REQUEST_TIME,WORKERS_RESULT_GRACE",
 };

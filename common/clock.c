@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -27,6 +28,25 @@ moment clock_now(void)
 	if (localtime_r(&seconds, &local))
 		m.minute = local.tm_hour * 60 + local.tm_min;
 	return m;
+}
+
+bool clock_zone_exists(const char *name)
+{
+	const char *folder = getenv("TZDIR");
+	char path[512], magic[4] = "";
+	FILE *f;
+	size_t got;
+
+	if (strcmp(name, "UTC") == 0)
+		return true;
+	if (name[0] == '\0' || name[0] == '/' || strstr(name, "..") != NULL)
+		return false;
+	int n = snprintf(path, sizeof path, "%s/%s", folder && folder[0] ? folder : "/usr/share/zoneinfo", name);
+	if (n < 0 || (size_t)n >= sizeof path || !(f = fopen(path, "re")))
+		return false;
+	got = fread(magic, 1, sizeof magic, f);
+	fclose(f);
+	return got == sizeof magic && memcmp(magic, "TZif", sizeof magic) == 0;
 }
 
 static void random_bytes(void *out, size_t len)

@@ -12,9 +12,8 @@
 
 #include "common/config_internal.h"
 #include "common/file.h"
+#include "common/log.h"
 #include "common/version.h"
-
-extern char **environ;
 
 enum { EXIT_USAGE = 2 };
 enum question { ASK_NOTHING, ASK_HELP, ASK_VERSION, ASK_CHECK, ASK_MAN, ASK_EXAMPLE };
@@ -22,9 +21,9 @@ enum question { ASK_NOTHING, ASK_HELP, ASK_VERSION, ASK_CHECK, ASK_MAN, ASK_EXAM
 typedef struct loading {
 	const config_spec *spec;
 	void *target;
-	char **sources;     /* one a row; NULL: unset */
-	const char **flags; /* one a row: the text given, or NULL */
-	const char *file;   /* --config */
+	config_place *places; /* one a row */
+	const char **flags;   /* one a row: the text given, or NULL */
+	const char *file;     /* --config, later the file that was read, or NULL */
 	enum question question;
 	config_problems problems;
 } loading;
@@ -74,10 +73,11 @@ static void apply(loading *l, size_t i, const char *text, const char *source)
 	int code = config__set(&l->spec->rows[i], l->target, text, &err);
 	if (code != 0) {
 		config__problem(&l->problems, code, "%s: %s", source, err.text);
+		l->places[i].refused = true;
 		return;
 	}
-	free(l->sources[i]);
-	l->sources[i] = mem_strdup(source);
+	free(l->places[i].source);
+	l->places[i].source = mem_strdup(source);
 }
 
 static void apply_defaults(loading *l)
@@ -131,21 +131,24 @@ static void apply_flags(loading *l)
 	}
 }
 
-static void apply_file(loading *l, const char *default_file)
+static void apply_file(loading *l)
 {
 	const char *path = l->file != NULL ? l->file : getenv("ILMARE_CONFIG");
 	bool wanted = path != NULL && path[0] != '\0';
 	if (!wanted)
-		path = default_file;
+		path = l->spec->default_file;
+	l->file = NULL;
 	if (path == NULL)
 		return;
 	buf text = {0};
 	error err = {0};
 	int code = file_read(path, CONFIG_FILE_MAX, &text, &err);
-	if (code == 0)
-		config__file(l->spec, path, buf_text(&text), text.len, l->target, l->sources, &l->problems);
-	else if (wanted || code != ERROR_NOT_FOUND)
+	if (code == 0) {
+		l->file = path;
+		config__file(l->spec, path, buf_text(&text), text.len, l->target, l->places, &l->problems);
+	} else if (wanted || code != ERROR_NOT_FOUND) {
 		config__problem(&l->problems, code, "%s", err.text);
+	}
 	buf_fini(&text);
 }
 
@@ -229,21 +232,17 @@ static void parse_arguments(loading *l, int argc, char **argv)
 	}
 }
 
-/* Variables that look like ours and are not: worth a word to somebody who checks, and no error, since both agents and the tests share
- * the prefix, and Kubernetes makes variables from the names of services. */
-static void note_unknown_variables(const config_spec *spec)
+static void print_unknown_variable(const char *name, const char *meant)
 {
-	for (char **e = environ; *e != NULL; e++) {
-		size_t len = strcspn(*e, "=");
-		bool known = strncmp(*e, "ILMARE_", 7) != 0 || strncmp(*e, "ILMARE_CONFIG=", 14) == 0;
-		for (size_t i = 0; i < spec->n && !known; i++) {
-			char name[CONFIG_NAME_MAX];
-			config__env_name(spec->rows[i].key, name);
-			known = strlen(name) == len && memcmp(name, *e, len) == 0;
-		}
-		if (!known)
-			printf("# note: %.*s is set, but is no setting of %s\n", (int)len, *e, spec->program);
-	}
+	if (meant != NULL)
+		printf("# warning: %s: there is no such setting; did you mean %s?\n", name, meant);
+	else
+		printf("# warning: %s: there is no such setting; see --help\n", name);
+}
+
+static void log_unknown_variable(const char *name, const char *meant)
+{
+	log_warn("config", "a variable is no setting", L_STR("variable", name), L_STR("did_you_mean", meant));
 }
 
 static void print_effective(const loading *l)
@@ -251,10 +250,10 @@ static void print_effective(const loading *l)
 	for (size_t i = 0; i < l->spec->n; i++) {
 		buf value = {0};
 		config__show(&l->spec->rows[i], l->target, &value);
-		printf("%s: %s  # %s\n", l->spec->rows[i].key, buf_text(&value), l->sources[i] != NULL ? l->sources[i] : "not set");
+		printf("%s: %s  # %s\n", l->spec->rows[i].key, buf_text(&value), l->places[i].source != NULL ? l->places[i].source : "not set");
 		buf_fini(&value);
 	}
-	note_unknown_variables(l->spec);
+	config__unknown_variables(l->spec, print_unknown_variable);
 }
 
 /* Questions that are answered without reading anything. */
@@ -278,46 +277,72 @@ static bool answer(const loading *l)
 	}
 }
 
-/* A rule between settings begins its text with the key that it complains about; then where that came from is said, too. */
-static void rule_problem(loading *l, const error *err)
+struct config_rules {
+	loading *l;
+};
+
+static const config_place *place_of(const loading *l, const char *key, size_t len)
 {
 	for (size_t i = 0; i < l->spec->n; i++) {
-		size_t len = strlen(l->spec->rows[i].key);
-		const char *source = l->sources[i];
-		if (strncmp(err->text, l->spec->rows[i].key, len) != 0 || err->text[len] != ':' || source == NULL || strcmp(source, "default") == 0)
-			continue;
-		config__problem(&l->problems, err->code, "%s: %s", source, err->text);
-		return;
+		if (strlen(l->spec->rows[i].key) == len && memcmp(l->spec->rows[i].key, key, len) == 0)
+			return &l->places[i];
 	}
-	config__problem(&l->problems, err->code, "%s", err->text);
+	return NULL;
 }
 
-static void load(loading *l, const char *default_file)
+/* The first of the keys that somebody set decides where; false if the value of one of them was refused. */
+static bool place_find(const loading *l, const char *keys, const char **source)
+{
+	for (const char *key = keys; key != NULL && *key != '\0';) {
+		size_t n = strcspn(key, ",");
+		const config_place *place = place_of(l, key, n);
+		if (place != NULL && place->refused)
+			return false;
+		if (*source == NULL && place != NULL && place->source != NULL && strcmp(place->source, "default") != 0)
+			*source = place->source;
+		key += n + (key[n] == ',');
+	}
+	return true;
+}
+
+void config_broken(config_rules *rules, const char *key, const char *with, const char *fmt, ...)
+{
+	loading *l = rules->l;
+	const char *source = NULL;
+	if (!place_find(l, key, &source) || !place_find(l, with, &source))
+		return;
+	if (source == NULL)
+		source = l->file; /* nobody has set it: that is what this file lacks */
+	char text[sizeof l->problems.first.text];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	config__problem(&l->problems, ERROR_INVALID, "%s%s%s: %s", source != NULL ? source : "", source != NULL ? ": " : "", key, text);
+}
+
+static void load(loading *l)
 {
 	apply_defaults(l);
 	apply_fallback_variables(l);
-	apply_file(l, default_file);
+	apply_file(l);
 	apply_variables(l);
 	apply_flags(l);
-	error err = {0};
-	if (l->problems.n == 0 && l->spec->check != NULL) {
-		if (l->spec->check(l->target, &err) != 0)
-			rule_problem(l, &err);
-	}
+	config_rules rules = {l};
+	if (l->spec->check != NULL)
+		l->spec->check(l->target, &rules);
 }
 
-enum config_result config_load(const config_spec *spec, const char *default_file, int argc, char **argv, void *target, int *status)
+enum config_result config_load(const config_spec *spec, int argc, char **argv, void *target, int *status)
 {
 	loading l = {.spec = spec, .target = target};
-	l.sources = mem_alloc(spec->n * sizeof *l.sources);
+	l.places = mem_alloc(spec->n * sizeof *l.places);
 	l.flags = mem_alloc(spec->n * sizeof *l.flags);
 	enum config_result result = CONFIG_EXIT;
 	*status = 0;
-	if (spec->init != NULL)
-		spec->init(target);
 	parse_arguments(&l, argc, argv);
 	if (!answer(&l)) {
-		load(&l, default_file);
+		load(&l);
 		if (l.question == ASK_CHECK)
 			print_effective(&l);
 		else
@@ -331,9 +356,11 @@ enum config_result config_load(const config_spec *spec, const char *default_file
 	} else if (fflush(stdout) != 0) {
 		*status = EXIT_FAILURE;
 	}
+	if (result == CONFIG_RUN)
+		config__unknown_variables(spec, log_unknown_variable);
 	for (size_t i = 0; i < spec->n; i++)
-		free(l.sources[i]);
-	free(l.sources);
+		free(l.places[i].source);
+	free(l.places);
 	free(l.flags);
 	config__problems_fini(&l.problems);
 	return result;

@@ -2,8 +2,9 @@
  * page, so they cannot drift apart.
  *
  * Precedence: flag, `ILMARE_*` environment variable, file, the row's fallback variables (NODENAME, ...), default. A key `mqtt.keepAlive`
- * is nested in the YAML file, is `--mqtt-keep-alive` as a flag and `ILMARE_MQTT_KEEP_ALIVE` in the environment. Unknown keys, wrong types
- * and values out of range are errors that name the file and line (or the flag, or the variable). Main thread, at start.
+ * is nested in the YAML file, is `--mqtt-keep-alive` as a flag and `ILMARE_MQTT_KEEP_ALIVE` in the environment. Unknown keys, wrong types,
+ * values out of range and rules that do not hold are errors that name the file and line (or the flag, or the variable). An ILMARE_ variable
+ * that is no setting is warned of, since other programs may have it. Main thread, at start.
  */
 #ifndef COMMON_CONFIG_H
 #define COMMON_CONFIG_H
@@ -39,27 +40,36 @@ typedef struct config_row {
 	const char *help;     /* one or two sentences */
 } config_row;
 
+typedef struct config_rules config_rules;
+
 typedef struct config_spec {
-	const char *program; /* "ilmare-edge" */
-	const char *summary; /* one line */
-	const char *about;   /* a paragraph for --help and the man page */
+	const char *program;      /* "ilmare-edge" */
+	const char *summary;      /* one line */
+	const char *about;        /* a paragraph for --help and the man page */
+	const char *default_file; /* read if it exists and no other is named; or NULL */
 	const config_row *rows;
 	size_t n;
-	void (*init)(void *target);                   /* optional: before anything; strings that it sets are freed later */
-	int (*check)(const void *target, error *err); /* optional: rules between fields; see config_load */
+	/* Optional: what the rows cannot say. Calls config_broken for each rule that does not hold. */
+	void (*check)(const void *target, config_rules *rules);
+	/* Or NULL: variables of other programs that may be in the same environment, without ILMARE_, separated by ','; a '*' at the end of
+	 * one stands for anything. */
+	const char *foreign;
 } config_spec;
+
+/* The setting `key` breaks a rule; the text goes on from "key: ". `with`: other keys, separated by ',', whose values have a part in it, or
+ * NULL. The place named is that of the first of all these which is not a default. Nothing is said of a setting whose value was refused. */
+void config_broken(config_rules *rules, const char *key, const char *with, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 enum config_result {
 	CONFIG_RUN,
 	CONFIG_EXIT /* --help, --version, --check-config, --print-man or --print-example was answered, or an error said: exit with *status */
 };
 
-/* Read everything into `target` (zeroed by the caller). `--config FILE`, else ILMARE_CONFIG, names the file; without them `default_file`
- * (may be NULL) is read if it exists.
- * A text of `check` that begins with a row's key and a colon gets the place that the value came from put before it.
- * On error prints to stderr and returns CONFIG_EXIT with *status = 2. --check-config reads all, prints the effective values (secrets as
- * "***") with where each came from, and exits 0 or 2, naming every error, not only the first. */
-enum config_result config_load(const config_spec *spec, const char *default_file, int argc, char **argv, void *target, int *status);
+/* Read everything into `target` (zeroed by the caller). `--config FILE`, else ILMARE_CONFIG, names the file; without them the spec's
+ * default file is read if it exists.
+ * On error prints every one to stderr and returns CONFIG_EXIT with *status = 2. --check-config reads and checks the same, prints the
+ * effective values (secrets as "***") with where each came from, and exits 0 or 2. */
+enum config_result config_load(const config_spec *spec, int argc, char **argv, void *target, int *status);
 void config_free(const config_spec *spec, void *target);
 
 /* The pieces, for tests, the fuzz target and the tools. config_parse_file sets what the file sets, no defaults, and returns the first

@@ -13,7 +13,7 @@ typedef struct reading {
 	const config_spec *spec;
 	const char *name;
 	void *target;
-	char **sources;
+	config_place *places;
 	config_problems *problems;
 } reading;
 
@@ -40,14 +40,14 @@ static void read_row(const reading *r, const config_row *row, const yaml_node *n
 {
 	error err = {0};
 	int code = config__set_node(row, r->target, node, &err);
+	config_place *place = r->places != NULL ? &r->places[row - r->spec->rows] : NULL;
 	if (code != 0) {
 		config__problem(r->problems, code, "%s:%d:%d: %s: %s", r->name, node->line, node->column, row->key, err.text);
-		return;
-	}
-	if (r->sources != NULL) {
-		char **source = &r->sources[row - r->spec->rows];
-		free(*source);
-		*source = mem_printf("%s:%d", r->name, node->line);
+		if (place != NULL)
+			place->refused = true;
+	} else if (place != NULL) {
+		free(place->source);
+		place->source = mem_printf("%s:%d", r->name, node->line);
 	}
 }
 
@@ -72,10 +72,10 @@ static void read_section(const reading *r, const char *prefix, const yaml_node *
 	}
 }
 
-void config__file(const config_spec *spec, const char *name, const char *data, size_t len, void *target, char **sources,
+void config__file(const config_spec *spec, const char *name, const char *data, size_t len, void *target, config_place *places,
 	config_problems *problems)
 {
-	reading r = {.spec = spec, .name = name, .target = target, .sources = sources, .problems = problems};
+	reading r = {.spec = spec, .name = name, .target = target, .places = places, .problems = problems};
 	arena *mem = arena_new();
 	yaml_node **docs;
 	size_t n;

@@ -3,10 +3,13 @@
  *   config.c        precedence: defaults, variables, file, flags; --check-config
  *   config_file.c   the YAML file
  *   config_value.c  one value: from text into the field, and back
+ *   config_env.c    variables that look like settings and are none
  *   config_print.c  --help, man page, example file
  */
 #ifndef COMMON_CONFIG_INTERNAL_H
 #define COMMON_CONFIG_INTERNAL_H
+
+#include <stdbool.h>
 
 #include "common/buf.h"
 #include "common/config.h"
@@ -20,6 +23,12 @@ typedef struct config_problems {
 	size_t n;
 	error first;
 } config_problems;
+
+/* Where a row's value came from. */
+typedef struct config_place {
+	char *source; /* "default", "edge.yaml:3", "--node", a variable; NULL: not set */
+	bool refused; /* a value was given that cannot be */
+} config_place;
 
 void config__problem(config_problems *p, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void config__problems_fini(config_problems *p);
@@ -40,8 +49,12 @@ void config__show(const config_row *row, const void *target, buf *out);
 void config__expected(const config_row *row, buf *out);
 void config__show_number(enum config_type type, int64_t value, buf *out);
 
-/* The file's rows into target. `sources` may be NULL; else sources[i] is replaced by "name:line" (to be freed) for each row set. */
-void config__file(const config_spec *spec, const char *name, const char *data, size_t len, void *target, char **sources,
+/* The file's rows into target. `places` may be NULL; else places[i].source becomes "name:line" (to be freed) for each row set. */
+void config__file(const config_spec *spec, const char *name, const char *data, size_t len, void *target, config_place *places,
 	config_problems *problems);
+
+/* Calls `say` for each ILMARE_ variable that is no setting of this program, nor known to belong to another one; `meant` is the variable
+ * that its name is closest to, or NULL. */
+void config__unknown_variables(const config_spec *spec, void (*say)(const char *name, const char *meant));
 
 #endif

@@ -18,7 +18,6 @@ static const char *const type_words[] = {
 };
 
 static const char *const common_flags[][2] = {
-	{"--config FILE", "Read this YAML file. Without it the file that ILMARE_CONFIG names, else the usual one if it exists."},
 	{"--check-config", "Read everything, print the values in effect and where each came from, name every mistake, and end: 0 or 2."},
 	{"--print-example", "Print an example file with every setting, and end."},
 	{"--print-man", "Print the man page (roff), and end."},
@@ -63,11 +62,26 @@ static void row_details(const config_row *row, buf *out)
 	buf_puts(out, ".");
 }
 
+/* Which file is read, for --help and OPTIONS. */
+static void config_flag(const config_spec *spec, buf *out)
+{
+	buf_puts(out, "Read this YAML file. Without it the file that ILMARE_CONFIG names");
+	if (spec->default_file != NULL)
+		buf_printf(out, ", else %s if it exists", spec->default_file);
+	buf_puts(out, ".");
+}
+
+static const char config_flag_term[] = "--config FILE";
+
 void config_print_help(const config_spec *spec, FILE *out)
 {
 	fprintf(out, "%s: %s\n\nUsage: %s [FLAG...]\n\n", spec->program, spec->summary, spec->program);
 	print_wrapped(out, "", spec->about);
-	fputs("\nFlags of every program:\n\n", out);
+	buf which = {0};
+	config_flag(spec, &which);
+	fprintf(out, "\nFlags of every program:\n\n  %s\n", config_flag_term);
+	print_wrapped(out, "      ", buf_text(&which));
+	buf_fini(&which);
 	for (size_t i = 0; i < sizeof common_flags / sizeof common_flags[0]; i++) {
 		fprintf(out, "  %s\n", common_flags[i][0]);
 		print_wrapped(out, "      ", common_flags[i][1]);
@@ -128,6 +142,10 @@ void config_print_man(const config_spec *spec, FILE *out)
 	fputs("\n[\\fIFLAG\\fR...]\n.SH DESCRIPTION\n", out);
 	print_roff(out, spec->about);
 	fputs("\n.SH OPTIONS\n", out);
+	buf which = {0};
+	config_flag(spec, &which);
+	man_entry(out, config_flag_term, buf_text(&which));
+	buf_fini(&which);
 	for (size_t i = 0; i < sizeof common_flags / sizeof common_flags[0]; i++)
 		man_entry(out, common_flags[i][0], common_flags[i][1]);
 	fputs(".SH SETTINGS\nEach can stand in the YAML file, nested at the points of its name, in the environment, or as a flag. "
@@ -144,10 +162,15 @@ void config_print_man(const config_spec *spec, FILE *out)
 		man_entry(out, row->key, buf_text(&text));
 		buf_fini(&text);
 	}
+	if (spec->default_file != NULL) {
+		fputs(".SH FILES\n", out);
+		man_entry(out, spec->default_file, "The settings, if neither --config nor ILMARE_CONFIG names another file. It need not exist.");
+	}
 	fputs(".SH EXIT STATUS\n0 after a stop that was asked for, 1 when it cannot go on, 2 when the configuration cannot be used.\n", out);
 }
 
-/* Opens the sections of `key` that were not open for the key before; returns where its last part begins. */
+/* Opens the sections of `key` that were not open for the key before; returns where its last part begins. They are no comments, so that a
+ * setting can be taken out of its comment alone. */
 static const char *example_sections(FILE *out, const char *key, const char *before, int *depth)
 {
 	const char *part = key;
@@ -155,7 +178,7 @@ static const char *example_sections(FILE *out, const char *key, const char *befo
 	for (const char *point = strchr(part, '.'); point != NULL; point = strchr(part, '.')) {
 		size_t len = (size_t)(point - key) + 1;
 		if (strncmp(key, before, len) != 0)
-			fprintf(out, "#%*s%.*s:\n", 2 * *depth, "", (int)(point - part), part);
+			fprintf(out, "%*s%.*s:\n", 2 * *depth, "", (int)(point - part), part);
 		part = point + 1;
 		++*depth;
 	}

@@ -16,6 +16,10 @@
 		.help = "How much to log."                                                                                                         \
 	}
 
+/* What a broken rule of both says; each takes the text that was given. */
+#define LISTEN_RULE "\"%.100s\" is not a numeric address, such as 127.0.0.1 or ::1"
+#define TOPIC_ROOT_RULE "\"%.100s\" cannot begin a topic"
+
 typedef struct observe_options {
 	char *host;
 	int64_t port; /* 0: any; -1: see the row's help */

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 	int status = 1;
 
 	daemon_init();
-	if (config_load(&edge_options_spec, "/etc/ilmare/edge.yaml", argc, argv, &options, &status) == CONFIG_EXIT)
+	if (config_load(&edge_options_spec, argc, argv, &options, &status) == CONFIG_EXIT)
 		goto done;
 	daemon_log("ilmare-edge", options.log_level);
 	if (options.time_zone)

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "common/clock.h"
+#include "common/http/endpoint.h"
 #include "proto/topic.h"
 
 #define AT(field) offsetof(edge_options, field)
@@ -154,21 +156,35 @@ static const config_row rows[] = {
 		.help = "How long one is kept, in time that the agent runs."},
 };
 
-static int check(const void *target, error *err)
+static void check_node(const edge_options *o, config_rules *rules)
+{
+	if (!o->node || !o->node[0])
+		config_broken(rules, "node", NULL,
+			"is not set; give the name that this node has in the cluster, here, as --node or in ILMARE_NODE");
+	else if (!name_valid_node(o->node))
+		config_broken(rules, "node", NULL,
+			"\"%.100s\" is not a node's name (lower-case letters, digits, '-' and '.', at most 253; not \"%s\")", o->node, PRESENCE_CLOUD);
+}
+
+static void check(const void *target, config_rules *rules)
 {
 	const edge_options *o = target;
 
-	if (!o->node || !o->node[0])
-		return error_set(err, ERROR_INVALID, "node: no name is given; set it to this node's name in the cluster");
-	if (!name_valid_node(o->node))
-		return error_set(err, ERROR_INVALID,
-			"node: \"%.100s\" is not a node's name (lower-case letters, digits, '-' and '.', at most 253; not \"%s\")", o->node,
-			PRESENCE_CLOUD);
-	if (o->retry_max_ms < o->retry_min_ms)
-		return error_set(err, ERROR_INVALID, "outbox.retryMax is below outbox.retryMin");
+	check_node(o, rules);
 	if (o->root_dir && o->root_dir[0] && o->root_dir[0] != '/')
-		return error_set(err, ERROR_INVALID, "rootDir: \"%.100s\" is not an absolute path", o->root_dir);
-	return mqtt_options_check(&o->mqtt, err);
+		config_broken(rules, "rootDir", NULL, "\"%.100s\" is not an absolute path", o->root_dir);
+	if (o->time_zone && !clock_zone_exists(o->time_zone))
+		config_broken(rules, "timeZone", NULL, "\"%.100s\" is no zone of this system (its zones are those of the package tzdata)",
+			o->time_zone);
+	mqtt_options_check(&o->mqtt, rules);
+	if (!topic_root_valid(o->mqtt.topic_root))
+		config_broken(rules, "mqtt.topicRoot", NULL, TOPIC_ROOT_RULE, o->mqtt.topic_root ? o->mqtt.topic_root : "");
+	if (o->retry_max_ms < o->retry_min_ms)
+		config_broken(rules, "outbox.retryMax", "outbox.retryMin", "is below outbox.retryMin");
+	if (!endpoint_host_valid(o->worker_host))
+		config_broken(rules, "workers.host", NULL, LISTEN_RULE, o->worker_host ? o->worker_host : "");
+	if (!endpoint_host_valid(o->observe.host))
+		config_broken(rules, "observe.host", NULL, LISTEN_RULE, o->observe.host ? o->observe.host : "");
 }
 
 const config_spec edge_options_spec = {
@@ -179,7 +195,10 @@ const config_spec edge_options_spec = {
 			 "results of the workers on this node, deploys a model that is better, and reports all of it over MQTT to the cloud agent. It "
 			 "works on "
 			 "while the broker is away, and may be stopped or killed at any moment.",
+	.default_file = "/etc/ilmare/edge.yaml",
 	.rows = rows,
 	.n = sizeof rows / sizeof rows[0],
 	.check = check,
+	.foreign = "CLUSTER,NAME,NODES,LC_SERVER,LOCAL_*,DOCUMENTS_*,ROUNDS_*,STATUS_*,WORKERS_START_TIMEOUT,WORKERS_REPORTED_RUNNING,"
+			   "WORKERS_MAX_RESTARTS,WORKERS_NODE_SILENCE_LIMIT",
 };

@@ -81,3 +81,16 @@ int broker_url_parse(const char *text, struct broker_url *out, error *err)
 	out->loopback = host_is_loopback(out->host);
 	return 0;
 }
+
+int broker_url_check(const char *text, bool insecure, error *err)
+{
+	struct broker_url url;
+	int rc = broker_url_parse(text, &url, err);
+
+	if (rc == 0 && !url.tls && !url.loopback && !insecure)
+		rc = error_set(err, ERROR_DENIED,
+			"broker \"%s\": without TLS, and not on this machine: anyone on the way could read and change everything; use "
+			"mqtts://, or say insecure: true if the network is yours",
+			text);
+	return rc;
+}

@@ -16,5 +16,7 @@ struct broker_url {
 
 /* 0 or ERROR_INVALID, naming the url. A user name or a path in it is refused: the first would end up in logs, the second means nothing. */
 int broker_url_parse(const char *text, struct broker_url *out, error *err);
+/* The same, and ERROR_DENIED for one without TLS off this machine, unless `insecure`. */
+int broker_url_check(const char *text, bool insecure, error *err);
 
 #endif

@@ -28,23 +28,15 @@ void mqtt_config_init(struct mqtt_config *config)
 
 static int check_brokers(const struct mqtt_config *config, error *err)
 {
-	struct broker_url url;
-	int rc;
+	int rc = 0;
 
 	if (config->n_brokers == 0)
 		return error_set(err, ERROR_INVALID, "no broker is given");
 	if (config->n_brokers > MQTT_BROKERS_MAX)
 		return error_set(err, ERROR_LIMIT, "%zu brokers are given; at most %d", config->n_brokers, MQTT_BROKERS_MAX);
-	for (size_t i = 0; i < config->n_brokers; i++) {
-		if ((rc = broker_url_parse(config->brokers[i], &url, err)) != 0)
-			return rc;
-		if (!url.tls && !url.loopback && !config->insecure)
-			return error_set(err, ERROR_DENIED,
-				"broker \"%s\": without TLS, and not on this machine: anyone on the way could read and change everything; use "
-				"mqtts://, or say insecure: true if the network is yours",
-				config->brokers[i]);
-	}
-	return 0;
+	for (size_t i = 0; i < config->n_brokers && rc == 0; i++)
+		rc = broker_url_check(config->brokers[i], config->insecure, err);
+	return rc;
 }
 
 static int check_range(const char *name, uint64_t value, uint64_t min, uint64_t max, error *err)

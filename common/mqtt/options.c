@@ -11,6 +11,7 @@
 #include "common/buf.h"
 #include "common/file.h"
 #include "common/mem.h"
+#include "common/mqtt/broker_url.h"
 
 enum { PASSWORD_MAX = 4096 };
 
@@ -23,8 +24,6 @@ static int read_password(const mqtt_options *o, mqtt_options_hold *hold, error *
 		hold->password = mem_strndup(buf_text(&text), strcspn(buf_text(&text), "\r\n"));
 		if (text.len)
 			memset(text.data, 0, text.len);
-	} else {
-		error_prefix(err, "mqtt.passwordFile");
 	}
 	buf_fini(&text);
 	return code;
@@ -56,7 +55,7 @@ int mqtt_options_apply(const mqtt_options *o, struct mqtt_config *config, mqtt_o
 	config->backoff_max_ms = (uint32_t)o->reconnect_max_ms;
 	config->will.delay_s = (uint32_t)(o->will_delay_ms / 1000);
 	if (o->password_file && read_password(o, hold, err) != 0)
-		return err ? err->code : ERROR_IO;
+		return error_prefix(err, "mqtt.passwordFile");
 	config->password = hold->password;
 	return 0;
 }
@@ -70,33 +69,43 @@ void mqtt_options_release(mqtt_options_hold *hold)
 	memset(hold, 0, sizeof *hold);
 }
 
-/* What the client would refuse, said before anything is started. */
-static int check_applied(const mqtt_options *o, error *err)
+static void check_brokers(const mqtt_options *o, config_rules *rules)
 {
-	struct mqtt_config config;
-	mqtt_options_hold hold;
-	int code = mqtt_options_apply(o, &config, &hold, err);
+	char *text = mem_strdup(o->brokers ? o->brokers : ""), *rest, *word;
+	size_t n = 0;
+	error err = {0};
 
-	if (code == 0) {
-		config.client_id = "-";
-		code = mqtt_config_check(&config, err);
-		if (code != 0)
-			error_prefix(err, "mqtt.brokers"); /* all else is checked by the table's rows, or above */
+	for (word = strtok_r(text, "\n", &rest); word; word = strtok_r(NULL, "\n", &rest)) {
+		n++;
+		if (broker_url_check(word, o->insecure, &err) != 0)
+			config_broken(rules, "mqtt.brokers", "mqtt.insecure", "%s", err.text);
 	}
-	mqtt_options_release(&hold);
-	return code;
+	if (n == 0)
+		config_broken(rules, "mqtt.brokers", NULL, "no broker is given");
+	if (n > MQTT_BROKERS_MAX)
+		config_broken(rules, "mqtt.brokers", NULL, "%zu brokers are given; at most %d", n, MQTT_BROKERS_MAX);
+	free(text);
 }
 
-int mqtt_options_check(const mqtt_options *o, error *err)
+static void check_password(const mqtt_options *o, config_rules *rules)
+{
+	mqtt_options_hold hold = {0};
+	error err = {0};
+
+	if (read_password(o, &hold, &err) != 0)
+		config_broken(rules, "mqtt.passwordFile", NULL, "%s", err.text);
+	mqtt_options_release(&hold);
+}
+
+void mqtt_options_check(const mqtt_options *o, config_rules *rules)
 {
 	if (o->reconnect_max_ms < o->reconnect_min_ms)
-		return error_set(err, ERROR_INVALID, "mqtt.reconnectMax is below mqtt.reconnectMin");
+		config_broken(rules, "mqtt.reconnectMax", "mqtt.reconnectMin", "is below mqtt.reconnectMin");
 	if (o->key_file && !o->cert_file)
-		return error_set(err, ERROR_INVALID, "mqtt.keyFile is set, but not mqtt.certFile");
+		config_broken(rules, "mqtt.keyFile", "mqtt.certFile", "is set, but not mqtt.certFile");
 	if (o->password_file && !o->username)
-		return error_set(err, ERROR_INVALID, "mqtt.passwordFile is set, but not mqtt.username");
-	if (!o->topic_root || !o->topic_root[0] || strpbrk(o->topic_root, "+#") || o->topic_root[0] == '/' || o->topic_root[0] == '$' ||
-		o->topic_root[strlen(o->topic_root) - 1] == '/')
-		return error_set(err, ERROR_INVALID, "mqtt.topicRoot: \"%.100s\" cannot begin a topic", o->topic_root ? o->topic_root : "");
-	return check_applied(o, err);
+		config_broken(rules, "mqtt.passwordFile", "mqtt.username", "is set, but not mqtt.username");
+	if (o->password_file)
+		check_password(o, rules);
+	check_brokers(o, rules);
 }

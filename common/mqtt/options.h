@@ -90,8 +90,8 @@ typedef struct mqtt_options {
 		.fallback = "2m", .min = 10, .max = INT64_C(86400000), .help = "Longest wait before connecting again."                             \
 	}
 
-/* Rules between the options, for a config_spec's check. */
-int mqtt_options_check(const mqtt_options *o, error *err);
+/* Rules of the options, for a config_spec's check; not that of the topic root. */
+void mqtt_options_check(const mqtt_options *o, config_rules *rules);
 
 /* A client's configuration that points into `o` and into *hold, which is to be given to mqtt_options_release once the client is made. Reads
  * the password file. Client id, will and subscriptions are the caller's to fill in. */

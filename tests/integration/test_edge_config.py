@@ -13,14 +13,16 @@ from case import Case, main
 from hand import until
 
 VALUES_THAT_ARE_WRONG = {
-    "node": "UPPER", "rootDir": "relative/path", "logLevel": "loud", "mqtt.brokers": "[http://x]", "mqtt.topicRoot": "a/+/b",
+    "node": "UPPER", "timeZone": "Mars/Olympus", "workers.host": "nohost", "observe.host": "nohost", "rootDir": "relative/path", "logLevel": "loud", "mqtt.brokers": "[http://x]", "mqtt.topicRoot": "a/+/b",
     "mqtt.passwordFile": "/none", "mqtt.keyFile": "/none", "mqtt.insecure": "perhaps", "mqtt.keepAlive": "0s", "mqtt.sessionExpiry": "-1s",
     "mqtt.willDelay": "ten", "mqtt.reconnectMin": "0", "mqtt.reconnectMax": "1000d", "outbox.retryMin": "1ms", "outbox.retryMax": "2y",
     "workers.port": "70000", "workers.bodyMax": "2MiB", "workers.connections": "0", "workers.requestTime": "1ms", "workers.resultGrace": "x",
     "observe.port": "-2", "dataset.checkOnArrival": "1.5", "dataset.lookPeriod": "1ms", "dataset.statusPeriod": "1ms", "dataset.lineMax": "1",
     "dataset.roundMax": "1", "deploy.kept": "0", "provisional.max": "0", "provisional.bytesMax": "1", "provisional.keep": "1s",
 }
-ANY_TEXT = {"stateDir", "timeZone", "mqtt.username", "mqtt.caFile", "mqtt.certFile", "workers.host", "observe.host"}
+ANY_TEXT = {"stateDir", "mqtt.username", "mqtt.caFile", "mqtt.certFile"}
+RULES_BETWEEN = {"mqtt.reconnectMax": {"reconnectMin": "3s", "reconnectMax": "2s"}, "outbox.retryMax": {"retryMin": "3s", "retryMax": "2s"},
+                 "mqtt.keyFile": {"x": None, "keyFile": "/k"}, "mqtt.passwordFile": {"x": None, "passwordFile": "/dev/null"}}
 
 
 class Config(Case):
@@ -73,8 +75,45 @@ class Config(Case):
                     text += "node: edge-1\n"
                 for flags in (("--check-config",), ()):
                     done = self.run_edge("--config", self.config(text), *flags, status=2)
-                    # What a row's type says has a line; what only all values together say has the key.
-                    self.assertRegex(done.stderr, rf"(?m)edge\.yaml:{3 if group else 2}:|^{re.escape(key)}: |{re.escape(key)} is ")
+                    self.assertRegex(done.stderr, rf"(?m)edge\.yaml:{3 if group else 2}:(\d+:)? {re.escape(key)}: ")
+
+    def test_rules_between_settings_name_the_line(self):
+        for key, values in RULES_BETWEEN.items():
+            group, _, name = key.rpartition(".")
+            text = f"{group}:\n" + "".join(f"  {k}: {v}\n" if v else "  # nothing\n" for k, v in values.items()) + "node: edge-1\n"
+            said = self.run_edge("--config", self.config(text), "--check-config", status=2).stderr
+            self.assertRegex(said, rf"(?m)edge\.yaml:3: {re.escape(key)}: is ")
+
+    def test_a_mistyped_variable_is_warned_of(self):
+        wrong = {"ILMARE_WORKER_PORT": "1", "ILMARE_NODE": "edge-1"}
+        self.assertIn("ILMARE_WORKER_PORT: there is no such setting; did you mean ILMARE_WORKERS_PORT?", self.run_edge("--check-config", env=wrong, status=0).stdout)
+        state = self.world.path / "file"
+        state.write_text("not a folder")
+        said = self.run_edge(f"--state-dir={state}/x", env=wrong, status=1).stderr
+        self.assertIn("variable=ILMARE_WORKER_PORT did_you_mean=ILMARE_WORKERS_PORT", said)
+
+    def test_variables_of_the_other_agent_are_no_mistakes(self):
+        for one, other in (("edge", "cloud"), ("cloud", "edge")):
+            text = " ".join(subprocess.run([program(f"ilmare-{other}"), "--help"], capture_output=True, text=True, check=True).stdout.split())
+            names = set(re.findall(r"Variable: (ILMARE_\w+)", text))
+            self.assertGreater(len(names), 30)
+            own = set(re.findall(r"Variable: (ILMARE_\w+)", " ".join(
+                subprocess.run([program(f"ilmare-{one}"), "--help"], capture_output=True, text=True, check=True).stdout.split())))
+            env = {name: "x" for name in names - own}
+            done = subprocess.run([program(f"ilmare-{one}"), "--check-config"], env={**env, "NODENAME": "a"}, capture_output=True, text=True, check=True)
+            self.assertNotIn("no such setting", done.stdout)
+
+    def test_mistakes_of_the_cloud_agent_are_named_with_their_line(self):
+        for key, value in {"lcServer": "not a url", "name": "''", "nodes": "{e1: {lcServer: nourl}}", "cluster": "moon"}.items():
+            path = self.config(f"# a line before it\n{key}: {value}\n")
+            for flags in (["--check-config"], []):
+                done = subprocess.run([program("ilmare-cloud"), "--config", path, *flags], capture_output=True, text=True, timeout=20)
+                self.assertEqual(done.returncode, 2)
+                self.assertRegex(done.stderr, rf"(?m)edge\.yaml:2:(\d+:)? {key}: ")
+        path = self.config("observe:\n  host: nohost\nrounds: {backoffMax: 1s}\nnodes: {e1: {lcServer: 'http://x', y: z}, BAD: {}}\n")
+        done = subprocess.run([program("ilmare-cloud"), "--config", path, "--lc-server=localhost:9100"], capture_output=True, text=True, timeout=20)
+        for expected in (":2: observe.host: ", ":3: rounds.backoffMax: ", ":4: nodes: e1.y", ':4: nodes: "BAD"', "--lc-server: lcServer: "):
+            self.assertIn(expected, done.stderr)
 
     def test_mistakes_are_named_together(self):
         path = self.config("node: edge-1\nworkers:\n  port: abc\n  nonsense: 1\nwhat: {}\nlogLevel: [info]\n")
@@ -110,8 +149,6 @@ class Config(Case):
         state.write_text("not a folder")
         done = self.run_edge("--node=a", f"--state-dir={state}/x", status=1)
         self.assertIn("stateDir", done.stderr)
-        done = self.run_edge("--node=a", f"--state-dir={self.world.path}/s", "--workers-host=nonsense", "--workers-port=0", status=1)
-        self.assertIn("not a numeric address", done.stderr)
 
 
 class Ends(Case):

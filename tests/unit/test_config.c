@@ -61,10 +61,15 @@ static const config_row rows[] = {
 	{.key = "offset", .type = CONFIG_INT, .offset = offsetof(settings, offset), .help = "Any number."},
 };
 
-static int check(const void *target, error *err)
+static void check(const void *target, config_rules *rules)
 {
 	const settings *s = target;
-	return s->offset == 13 ? error_set(err, ERROR_INVALID, "offset: 13 is unlucky") : 0;
+	if (s->offset == 13)
+		config_broken(rules, "offset", NULL, "%d is unlucky", 13);
+	if (s->payload < s->port)
+		config_broken(rules, "limits.payload", "mqtt.host,mqtt.port", "is below mqtt.port");
+	if (s->topics != NULL && strcmp(s->topics, "lonely") == 0 && s->password == NULL)
+		config_broken(rules, "mqtt.password", NULL, "is not set");
 }
 
 static const config_spec spec = {
@@ -74,6 +79,7 @@ static const config_spec spec = {
 	.rows = rows,
 	.n = sizeof rows / sizeof rows[0],
 	.check = check,
+	.foreign = "OTHER,CLOUD_*",
 };
 
 static int parse(const char *text, settings *s, error *err)
@@ -239,7 +245,9 @@ static void run_load(void *arg)
 		argv[argc] = mem_strdup(l->args[argc - 1]);
 	for (size_t i = 0; l->env[i][0] != NULL; i++)
 		setenv(l->env[i][0], l->env[i][1], 1);
-	enum config_result result = config_load(&spec, l->default_file, argc, argv, &s, &status);
+	config_spec here = spec;
+	here.default_file = l->default_file;
+	enum config_result result = config_load(&here, argc, argv, &s, &status);
 	if (result == CONFIG_RUN) {
 		dprintf(1, "host=%s port=%d clean=%d keep=%d payload=%d level=%s topics=%s nodes=%s node=%s password=%s\n", s.host, (int)s.port,
 			s.clean, (int)s.keep_alive, (int)s.payload, s.level, s.topics, s.nodes != NULL ? s.nodes : "-", s.node != NULL ? s.node : "-",
@@ -408,6 +416,73 @@ static void rules_name_the_place_of_the_setting(void **state)
 	assert_has(&out, "e.yaml:2: offset: 13 is unlucky");
 	assert_int_equal(loaded(2, (load){.args = {"--offset=13"}, .default_file = file}, &out), 2);
 	assert_has(&out, "--offset: offset: 13 is unlucky");
+	/* One that is not set is missing in the file; without a file there is no place to name. */
+	put_file("# nothing\ntopics: lonely\n");
+	assert_int_equal(loaded(2, (load){.default_file = file}, &out), 2);
+	assert_has(&out, "e.yaml: mqtt.password: is not set");
+	assert_int_equal(loaded(2, (load){.args = {"--topics=lonely"}}, &out), 2);
+	assert_has(&out, "\nmqtt.password: is not set");
+	buf_fini(&out);
+}
+
+static void rules_between_settings_name_the_one_that_was_set(void **state)
+{
+	(void)state;
+	buf out = {0};
+	put_file("limits:\n  payload: 5\nmqtt:\n  port: 6\n");
+	assert_int_equal(loaded(2, (load){.default_file = file}, &out), 2);
+	assert_has(&out, "e.yaml:2: limits.payload: is below mqtt.port\n");
+	put_file("limits:\n  payload: 5\n");
+	assert_int_equal(loaded(2, (load){.default_file = file}, &out), 2);
+	assert_has(&out, "e.yaml:2: limits.payload: ");
+	put_file("node: x\n");
+	assert_int_equal(loaded(2, (load){.default_file = file, .args = {"--limits-payload=5"}}, &out), 2);
+	assert_has(&out, "--limits-payload: limits.payload: ");
+	buf_fini(&out);
+}
+
+static void all_broken_rules_are_said(void **state)
+{
+	(void)state;
+	buf out = {0};
+	put_file("mqtt:\n  hots: x\noffset: 13\ntopics: lonely\nlimits:\n  payload: 5\n");
+	for (int asked = 0; asked <= 1; asked++) {
+		assert_int_equal(loaded(2, (load){.default_file = file, .args = {asked ? "--check-config" : NULL}}, &out), 2);
+		assert_has(&out, "e.yaml:2:3: mqtt.hots: there is no such setting");
+		assert_has(&out, "e.yaml:3: offset: 13 is unlucky");
+		assert_has(&out, "e.yaml: mqtt.password: is not set");
+		assert_has(&out, "e.yaml:6: limits.payload: is below mqtt.port");
+	}
+	/* What stands in the place of a value that was refused is not complained about. */
+	put_file("mqtt:\n  port: x\nlimits:\n  payload: 5\n");
+	assert_int_equal(loaded(2, (load){.default_file = file}, &out), 2);
+	assert_has(&out, "e.yaml:2:3: mqtt.port: ");
+	assert_null(strstr(buf_text(&out), "is below"));
+	buf_fini(&out);
+}
+
+static void variables_that_are_no_settings_are_warned_of(void **state)
+{
+	(void)state;
+	buf out = {0};
+	load l = {.env = {{"ILMARE_MQTT_PROT", "1"}, {"ILMARE_KEEP_ALIVE", "1"}, {"ILMARE_SOMETHING_ELSE", "1"}, {"ILMARE_OTHER", "1"},
+				  {"ILMARE_CLOUD_NAME", "1"}, {"ILMARE_BROKER_SERVICE_HOST", "10.0.0.1"}, {"ILMARE_MQTX_PORT", "tcp://10.0.0.1:1"}}};
+	for (int asked = 0; asked <= 1; asked++) {
+		l.args[0] = asked ? "--check-config" : NULL;
+		assert_int_equal(loaded(asked ? 1 : 2, l, &out), asked ? 0 : 50);
+		assert_has(&out, "ILMARE_MQTT_PROT");
+		assert_has(&out, asked ? "did you mean ILMARE_MQTT_PORT?" : "did_you_mean=ILMARE_MQTT_PORT\n");
+		assert_has(&out, asked ? "did you mean ILMARE_MQTT_KEEP_ALIVE?" : "did_you_mean=ILMARE_MQTT_KEEP_ALIVE\n");
+		assert_has(&out, asked ? "ILMARE_SOMETHING_ELSE: there is no such setting; see" : "ILMARE_SOMETHING_ELSE\n");
+		for (size_t i = 3; i < 7; i++)
+			assert_null(strstr(buf_text(&out), l.env[i][0]));
+	}
+	/* Each may be there 63 characters long or 10,000: only what can be a name is looked at. */
+	char name[10000];
+	memset(name, 'X', sizeof name);
+	memcpy(name, "ILMARE_", 7);
+	name[sizeof name - 1] = '\0';
+	assert_int_equal(loaded(2, (load){.env = {{name, "1"}}}, &out), 50);
 	buf_fini(&out);
 }
 
@@ -443,7 +518,7 @@ static void check_shows_values_and_sources_but_no_secret(void **state)
 	assert_has(&out, "limits.payload: 256kB  # default\n");
 	assert_has(&out, "nodes:   # not set\n");
 	assert_has(&out, "node: n1  # TEST_NODENAME\n");
-	assert_has(&out, "# note: ILMARE_UNKNOWN_THING is set");
+	assert_has(&out, "# warning: ILMARE_UNKNOWN_THING: there is no such setting");
 	assert_null(strstr(buf_text(&out), "hunter2"));
 	assert_null(strstr(buf_text(&out), "secret-value"));
 	buf_fini(&out);
@@ -470,6 +545,12 @@ static void man_page_has_all_and_no_stray_requests(void **state)
 	assert_int_equal(loaded(1, (load){.args = {"--print-man"}}, &out), 0);
 	assert_has(&out, ".TH ILMARE-TEST 8");
 	assert_has(&out, "\\&.Lines with points are \\e not requests.");
+	assert_null(strstr(buf_text(&out), ".SH FILES"));
+	assert_int_equal(loaded(1, (load){.args = {"--print-man"}, .default_file = "/etc/x.yaml"}, &out), 0);
+	assert_has(&out, ".SH FILES\n.TP\n.B /etc/x.yaml\n");
+	assert_has(&out, "ILMARE_CONFIG names, else /etc/x.yaml if it exists.");
+	assert_int_equal(loaded(1, (load){.args = {"--help"}, .default_file = "/etc/x.yaml"}, &out), 0);
+	assert_has(&out, "else /etc/x.yaml if it");
 	for (size_t i = 0; i < spec.n; i++)
 		assert_has(&out, rows[i].key);
 	buf_fini(&out);
@@ -485,13 +566,23 @@ static void the_example_is_a_file_that_is_read(void **state)
 	error err = {0};
 	assert_int_equal(parse(buf_text(&out), &s, &err), 0);
 	assert_null(s.host);
+	/* One line alone is taken out of its comment. */
+	char *keep = strstr(out.data, "#  keepAlive: ");
+	assert_non_null(keep);
+	*keep = ' ';
+	memmove(keep, keep + 1, strlen(keep));
+	out.len--;
+	assert_int_equal(parse(buf_text(&out), &s, &err), 0);
+	assert_int_equal(s.keep_alive, 60000);
+	assert_null(s.host);
+	s.keep_alive = 0;
 	buf uncommented = {0};
 	for (const char *p = buf_text(&out); *p != '\0';) {
 		size_t n = strcspn(p, "\n") + 1;
 		/* "# " begins words, "#" alone a setting; nested ones begin with two spaces. */
 		bool words = p[0] == '#' && p[1] == ' ' && p[2] != ' ';
-		if (p[0] == '#' && !words)
-			buf_add(&uncommented, p + 1, n - 1);
+		if (!words)
+			buf_add(&uncommented, p + (p[0] == '#'), n - (p[0] == '#'));
 		p += n;
 	}
 	if (parse(buf_text(&uncommented), &s, &err) != 0)
@@ -523,6 +614,9 @@ int main(void)
 		cmocka_unit_test(flags_of_every_type),
 		cmocka_unit_test(wrong_flags_and_variables_are_named),
 		WITH_FILE(rules_name_the_place_of_the_setting),
+		WITH_FILE(rules_between_settings_name_the_one_that_was_set),
+		WITH_FILE(all_broken_rules_are_said),
+		cmocka_unit_test(variables_that_are_no_settings_are_warned_of),
 		WITH_FILE(every_error_is_said),
 		WITH_FILE(check_shows_values_and_sources_but_no_secret),
 		cmocka_unit_test(questions_are_answered),
