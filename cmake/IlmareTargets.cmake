@@ -3,6 +3,7 @@
 #   ilmare_folders(DIR…)                                   add_subdirectory for each
 #   ilmare_library(TARGET SOURCES a.c b.c LIBS t…)         a static library; TARGET is the whole name: ilmare_proto
 #   ilmare_program(TARGET SOURCES main.c LIBS t… [MAN])    an executable that is installed; MAN: its man page comes from --print-man
+#   ilmare_install(…)                                      install(…), but nothing in a build for fuzzing
 #   ilmare_test(NAME LIBS t… [SOURCES more.c…] [WRAP f…])  tests/unit/test_NAME.c with cmocka, run by ctest as NAME;
 #                                                          WRAP: calls of f go to __wrap_f (ld --wrap)
 #   ilmare_fuzz(NAME LIBS t…)                              tests/fuzz/fuzz_NAME.c, seeds in tests/fuzz/corpus/NAME; nothing
@@ -23,21 +24,28 @@ function(ilmare_library target)
 	target_link_libraries(${target} PUBLIC ${arg_LIBS})
 endfunction()
 
+# install(), save where the programs are not what is built.
+function(ilmare_install)
+	if(NOT ILMARE_FUZZ)
+		install(${ARGN})
+	endif()
+endfunction()
+
 function(ilmare_program target)
 	cmake_parse_arguments(PARSE_ARGV 1 arg "MAN" "" "SOURCES;LIBS")
 	add_executable(${target} ${arg_SOURCES})
 	target_link_libraries(${target} PRIVATE ${arg_LIBS})
 	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
-	install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_SBINDIR}")
+	ilmare_install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_SBINDIR}")
 	if(arg_MAN)
+		# A part of building the program, so that whatever built it can install all of it.
 		set(page "${PROJECT_BINARY_DIR}/man/${target}.8")
-		add_custom_command(OUTPUT "${page}"
+		add_custom_command(TARGET ${target} POST_BUILD
 			COMMAND ${CMAKE_COMMAND} -E make_directory "${PROJECT_BINARY_DIR}/man"
 			COMMAND ${target} --print-man > "${page}"
-			DEPENDS ${target}
+			BYPRODUCTS "${page}"
 			VERBATIM)
-		add_custom_target(${target}-man ALL DEPENDS "${page}")
-		install(FILES "${page}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man8")
+		ilmare_install(FILES "${page}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man8")
 	endif()
 endfunction()
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from agents import program
+from agents import build_dir, program
 from case import Case, main
 from hand import until
 
@@ -44,6 +44,11 @@ class Config(Case):
     def test_prints(self):
         self.assertIn("Usage:", self.run_edge("--help", status=0).stdout)
         self.assertRegex(self.run_edge("--version", status=0).stdout, r"^ilmare-edge \d+\.\d+\.\d+")
+        for flag, expected in (("--help", "Usage: ilmare-worker"), ("--version", "ilmare-worker ")):
+            done = subprocess.run([program("ilmare-worker"), flag], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn(expected, done.stdout)
+        self.assertEqual(subprocess.run([program("ilmare-worker")], capture_output=True).returncode, 2)
         man = self.run_edge("--print-man", status=0).stdout
         self.assertTrue(man.startswith(".TH"))
         done = subprocess.run(["man", "--warnings", "-l", "-"], input=man, capture_output=True, text=True, env={**os.environ, "MANPAGER": "cat"}) \
@@ -52,6 +57,14 @@ class Config(Case):
             self.assertEqual(done.stderr, "")
         for key in self.keys():
             self.assertIn(key.replace("-", "\\-"), man)
+
+    def test_what_is_built_can_be_installed(self):
+        there = self.world.path / "installed"
+        subprocess.run(["cmake", "--install", str(build_dir()), "--prefix", str(there)], check=True, capture_output=True)
+        for path in ("sbin/ilmare-edge", "sbin/ilmare-cloud", "libexec/ilmare/ilmare-worker"):
+            self.assertIn("0.", subprocess.run([there / path, "--version"], capture_output=True, text=True, check=True).stdout)
+        for name in ("ilmare-edge", "ilmare-cloud"):
+            self.assertTrue((there / f"share/man/man8/{name}.8").read_text().startswith(".TH"))
 
     def test_the_example_is_a_configuration(self):
         example = self.run_edge("--print-example", status=0).stdout

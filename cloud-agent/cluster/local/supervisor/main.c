@@ -21,10 +21,20 @@
 #include "common/mem.h"
 #include "common/version.h"
 
+static const char help[] =
+	"ilmare-worker: looks after one worker of ilmare-cloud, which starts it; it is not meant to be run by hand.\n\n"
+	"Usage: ilmare-worker FOLDER | --help | --version\n\n"
+	"FOLDER, an absolute path, has the worker's spec.json; its files are open already when ilmare-cloud starts this.\n";
+
 static int usage(void)
 {
-	fprintf(stderr, "ilmare-worker looks after one worker of ilmare-cloud, which starts it; it is not meant to be run by hand.\n");
+	fputs(help, stderr);
 	return 2;
+}
+
+static bool is_question(const char *arg, const char *flag, const char *letter)
+{
+	return strcmp(arg, flag) == 0 || strcmp(arg, letter) == 0;
 }
 
 /* Only what the contract names goes on: not a socket of the agent's, nor its locks. */
@@ -79,10 +89,10 @@ static void write_pid(void)
 
 int main(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-		puts("ilmare-worker " ILMARE_VERSION);
-		return 0;
-	}
+	if (argc == 2 && is_question(argv[1], "--version", "-V"))
+		return puts("ilmare-worker " ILMARE_VERSION) < 0;
+	if (argc == 2 && is_question(argv[1], "--help", "-h"))
+		return fputs(help, stdout) < 0;
 	if (argc < 2 || argv[1][0] != '/')
 		return usage();
 	if (files_take() != 0)
