@@ -77,12 +77,18 @@ static void perform(app *a, const edge_action *action)
 	}
 }
 
+static bool next(app *a, edge_action *action)
+{
+	edge_agent_room(a->agent, mqtt_client_has_room(a->mqtt));
+	return edge_agent_next(a->agent, clock_now(), action);
+}
+
 static void act(void *ctx)
 {
 	app *a = ctx;
 	edge_action action;
 
-	while (edge_agent_next(a->agent, clock_now(), &action))
+	while (next(a, &action))
 		perform(a, &action);
 	files_sync(a->files, a->agent);
 }
@@ -111,6 +117,13 @@ static void on_down(void *ctx, const char *reason)
 
 	(void)reason;
 	edge_agent_link(a->agent, false, clock_now());
+	turn_go(&a->turn);
+}
+
+static void on_room(void *ctx)
+{
+	app *a = ctx;
+
 	turn_go(&a->turn);
 }
 
@@ -268,7 +281,8 @@ static int start_api(app *a, error *err)
 
 static int start_link(app *a, error *err)
 {
-	struct mqtt_callbacks callbacks = {.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch};
+	struct mqtt_callbacks callbacks = {
+		.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch, .on_room = on_room};
 	char *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
 	struct mqtt_subscription subscriptions[] = {{.filter = filter, .qos = 1, .retain_as_published = true}, {.qos = 1, .no_local = true}};
 	mqtt_agent agent = {.client_id = a->options->node, .subscriptions = subscriptions, .n_subscriptions = 2};

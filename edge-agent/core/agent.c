@@ -158,11 +158,16 @@ void edge_agent_link(edge_agent *a, bool up, moment now)
 		a->datasets[i]->dirty = a->datasets[i]->force = true;
 }
 
+void edge_agent_room(edge_agent *a, bool room)
+{
+	a->full = !room;
+}
+
 static bool birth_publish(edge_agent *a, moment now, edge_action *out)
 {
 	char ts[32];
 
-	if (!a->linked || (!a->birth_due && a->in_session))
+	if (!a->birth_due && a->in_session)
 		return false;
 	/* No single message may be load-bearing: a birth that nobody has answered goes out again. */
 	if (!a->birth_due && now.mono_ms < a->birth_at) {
@@ -174,6 +179,12 @@ static bool birth_publish(edge_agent *a, moment now, edge_action *out)
 	time_format(now.unix_ms, ts);
 	agent__publish(a, out, presence__topic(a), presence__payload(a, true, ts), true);
 	return true;
+}
+
+static bool publish(edge_agent *a, moment now, edge_action *out)
+{
+	return a->linked && !a->full &&
+		(birth_publish(a, now, out) || outbox__publish(a, now, out) || status__publish(a, now, out) || stats__publish(a, now, out));
 }
 
 static bool file_action(edge_agent *a, moment now, edge_action *out)
@@ -192,8 +203,7 @@ bool edge_agent_next(edge_agent *a, moment now, edge_action *out)
 	*out = (edge_action){0};
 	posts__judge(a, now);
 	/* Making the commit may find out that there is no room for a post. */
-	return posts__reply(a, out) || commit__gather(a, now, out) || posts__reply(a, out) || birth_publish(a, now, out) ||
-		outbox__publish(a, now, out) || status__publish(a, now, out) || stats__publish(a, now, out) || file_action(a, now, out);
+	return posts__reply(a, out) || commit__gather(a, now, out) || posts__reply(a, out) || publish(a, now, out) || file_action(a, now, out);
 }
 
 int64_t edge_agent_wake(const edge_agent *a)

@@ -63,6 +63,8 @@ void edge_agent_start(edge_agent *a, moment now);
 
 /* The link is up (each connect) or down. Up: the birth goes out, and all that is unsettled again. */
 void edge_agent_link(edge_agent *a, bool up, moment now);
+/* The link takes a further message of any size, or none at present: nothing is published until it does. Taken as true before the first call. */
+void edge_agent_room(edge_agent *a, bool room);
 /* A message of this node's subscription. Malformed ones are counted and reported as an error text for the log; nothing else happens. */
 int edge_agent_message(edge_agent *a, const char *topic, const void *payload, size_t len, moment now, error *err);
 

@@ -162,6 +162,7 @@ typedef struct running { /* a file action under way; owns what the shell was giv
 	uint64_t id, serial;
 	enum edge_action_kind kind;
 	const char *uid, *output_dir; /* output_dir: "" for actions on the dataset file alone */
+	const edge_file *file;        /* of these: which one; only to be compared, it may be gone */
 	position position;
 	bool for_result;
 	int64_t round;
@@ -208,7 +209,7 @@ struct edge_agent {
 	size_t n_running;
 	commit commit;
 
-	bool linked, birth_due;
+	bool linked, full, birth_due; /* full: the link takes no message at present */
 	int64_t birth_at; /* when an unanswered birth goes out again */
 	int birth_attempts;
 	char *out_topic, *out_payload; /* of the last PUBLISH */

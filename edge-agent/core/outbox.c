@@ -72,8 +72,6 @@ bool outbox__publish(edge_agent *a, moment now, edge_action *out)
 	const outbox_row *first = NULL;
 	job *owner = NULL;
 
-	if (!a->linked)
-		return false;
 	for (size_t i = 0; i < a->n_jobs; i++) {
 		job *j = a->jobs[i];
 

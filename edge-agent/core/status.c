@@ -94,7 +94,7 @@ static bool dataset_publish(edge_agent *a, dataset *d, moment now, edge_action *
 
 bool status__publish(edge_agent *a, moment now, edge_action *out)
 {
-	for (size_t i = 0; a->linked && i < a->n_datasets; i++) {
+	for (size_t i = 0; i < a->n_datasets; i++) {
 		if (dataset_publish(a, a->datasets[i], now, out))
 			return true;
 	}
@@ -161,7 +161,7 @@ static char *stats_topic(const edge_agent *a, const job *j)
 
 bool stats__publish(edge_agent *a, moment now, edge_action *out)
 {
-	for (size_t i = 0; a->linked && i < a->n_jobs; i++) {
+	for (size_t i = 0; i < a->n_jobs; i++) {
 		job *j = a->jobs[i];
 		infer_stats s;
 		char ts[32];
