@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,9 +107,39 @@ static int mean_of(const char *name, const cJSON *list, int n, double *out, erro
 	return 0;
 }
 
-/* Choose one number: `common` is how many entries of a list count for its mean, -1 for all. */
-static int choose(const char *name, long index, const cJSON *value, int common, double *out, error *err)
+enum { KEY_SIZE = METRIC_NAME_MAX + sizeof delta_suffix + 16 };
+
+static void key_of(const char *name, long index, char *out)
 {
+	if (index >= 0)
+		(void)snprintf(out, KEY_SIZE, "%s[%ld]", name, index);
+	else
+		(void)snprintf(out, KEY_SIZE, "%s", name);
+}
+
+static void whole_name(const metric_expr *e, char *out)
+{
+	(void)snprintf(out, KEY_SIZE, "%s%s", e->name, delta_suffix);
+}
+
+/* The member; *index becomes -1 if the number was chosen from it already. */
+static const cJSON *find(const cJSON *metrics, const char *name, long *index)
+{
+	char key[KEY_SIZE];
+	key_of(name, *index, key);
+	const cJSON *chosen = *index >= 0 ? json_member(metrics, key) : NULL;
+	if (chosen == NULL)
+		return json_member(metrics, name);
+	*index = -1;
+	return chosen;
+}
+
+/* Choose one number: `common` is how many entries of a list count for its mean, -1 for all. */
+static int choose(const cJSON *metrics, const char *name, long index, int common, double *out, error *err)
+{
+	const cJSON *value = find(metrics, name, &index);
+	if (value == NULL && cJSON_IsTrue(json_member(metrics, "truncated")))
+		return error_set(err, ERROR_LIMIT, "metric '%s' was left out, because the metrics are too large", name);
 	if (value == NULL || cJSON_IsNull(value))
 		return error_set(err, ERROR_NOT_FOUND, "metric '%s' is missing", name);
 	if (!cJSON_IsArray(value)) {
@@ -126,25 +157,30 @@ static int choose(const char *name, long index, const cJSON *value, int common, 
 
 int metric_of(const metric_expr *e, const cJSON *metrics, double *out, error *err)
 {
-	return choose(e->name, e->index, json_member(metrics, e->name), -1, out, err);
+	return choose(metrics, e->name, e->index, -1, out, err);
+}
+
+/* How many entries of two lists count; -1: not two lists, or one entry is chosen. */
+static int common_size(const metric_expr *e, const cJSON *metrics_new, const cJSON *metrics_old)
+{
+	const cJSON *a = json_member(metrics_new, e->name), *b = json_member(metrics_old, e->name);
+	if (e->index >= 0 || !cJSON_IsArray(a) || !cJSON_IsArray(b))
+		return -1;
+	int n = cJSON_GetArraySize(a), m = cJSON_GetArraySize(b);
+	return n < m ? n : m;
 }
 
 static int difference(const metric_expr *e, const cJSON *metrics_new, const cJSON *metrics_old, double *out, error *err)
 {
-	const cJSON *a = json_member(metrics_new, e->name), *b = json_member(metrics_old, e->name);
-	int common = -1;
+	int common = common_size(e, metrics_new, metrics_old);
 	double of_new, of_old;
 
-	if (cJSON_IsArray(a) && cJSON_IsArray(b)) {
-		int n = cJSON_GetArraySize(a), m = cJSON_GetArraySize(b);
-		common = n < m ? n : m;
-	}
-	int code = choose(e->name, e->index, a, common, &of_new, err);
+	int code = choose(metrics_new, e->name, e->index, common, &of_new, err);
 	if (code != 0) {
 		error_prefix(err, "new model");
 		return code;
 	}
-	code = choose(e->name, e->index, b, common, &of_old, err);
+	code = choose(metrics_old, e->name, e->index, common, &of_old, err);
 	if (code != 0) {
 		error_prefix(err, "old model");
 		return code;
@@ -159,14 +195,32 @@ int metric_evaluate(const metric_expr *e, const cJSON *metrics_new, const cJSON 
 {
 	if (!e->delta)
 		return metric_of(e, metrics_new, out, err);
-	char whole[METRIC_NAME_MAX + sizeof delta_suffix];
-	size_t len = strlen(e->name);
-	memcpy(whole, e->name, len);
-	memcpy(whole + len, delta_suffix, sizeof delta_suffix);
-	const cJSON *named = json_member(metrics_new, whole);
-	if (named != NULL)
-		return choose(whole, e->index, named, -1, out, err);
+	char whole[KEY_SIZE];
+	long index = e->index;
+	whole_name(e, whole);
+	if (find(metrics_new, whole, &index) != NULL)
+		return choose(metrics_new, whole, e->index, -1, out, err);
 	return difference(e, metrics_new, metrics_old, out, err);
+}
+
+static void keep_number(const cJSON *metrics, const char *name, long index, int common, cJSON *kept)
+{
+	char key[KEY_SIZE];
+	double value;
+	if (choose(metrics, name, index, common, &value, NULL) != 0)
+		return;
+	key_of(name, index, key);
+	json_put_double(kept, key, value);
+}
+
+void metric_keep(const metric_expr *e, const cJSON *metrics, const cJSON *other, bool is_old, cJSON *kept)
+{
+	keep_number(metrics, e->name, e->index, e->delta ? common_size(e, metrics, other) : -1, kept);
+	if (e->delta && !is_old) {
+		char whole[KEY_SIZE];
+		whole_name(e, whole);
+		keep_number(metrics, whole, e->index, -1, kept);
+	}
 }
 
 bool metric_holds(enum trigger_op op, double value, double threshold)

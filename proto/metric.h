@@ -24,6 +24,11 @@ typedef struct metric_expr {
 int metric_parse(const char *text, metric_expr *out, error *err);
 /* The value of name[index] in one model's metrics. */
 int metric_of(const metric_expr *e, const cJSON *metrics, double *out, error *err);
+/* Metrics that are too large are cut down to what an expression takes from them (and to `"truncated": true`), so that it has the same value as
+ * before. Of name[i] the entry stands there as a number under "name[i]", which is looked for first.
+ * The members that the expression needs are added to `kept`: of the new model (`metrics`), compared with the old one (`other`, may be NULL),
+ * or the other way round (`is_old`). */
+void metric_keep(const metric_expr *e, const cJSON *metrics, const cJSON *other, bool is_old, cJSON *kept);
 /* The value of the whole expression, for the new model against the old one (old may be NULL unless delta). */
 int metric_evaluate(const metric_expr *e, const cJSON *metrics_new, const cJSON *metrics_old, double *out, error *err);
 /* value OP threshold; equality within 1e-6 (so > and < are false within it). Not finite: false for every operator. */

@@ -212,18 +212,15 @@ static size_t printed_size(const cJSON *value)
 	return size;
 }
 
-/* The trigger's metric alone, if it is there and small. */
-static cJSON *metric_alone(const cJSON *metrics, const trigger *t, size_t max)
+/* What the trigger takes from the metrics of model i: never a list, so it is small. */
+static cJSON *metrics_cut(const model *models, size_t n, size_t i, const trigger *t)
 {
 	metric_expr expr;
-	if (!t->has_condition || metric_parse(t->metric, &expr, NULL) != 0)
-		return NULL;
-	const cJSON *value = json_member(metrics, expr.name);
-	if (value == NULL || printed_size(value) > max)
-		return NULL;
-	cJSON *alone = cJSON_CreateObject();
-	json_put(alone, expr.name, cJSON_Duplicate(value, 1));
-	return alone;
+	cJSON *kept = cJSON_CreateObject();
+	if (t->has_condition && metric_parse(t->metric, &expr, NULL) == 0)
+		metric_keep(&expr, models[i].metrics, n == 2 ? models[1 - i].metrics : NULL, i > 0, kept);
+	json_put_bool(kept, "truncated", true);
+	return kept;
 }
 
 cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t metrics_max, bool *truncated)
@@ -235,11 +232,11 @@ cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t me
 	*truncated = bytes > metrics_max;
 	for (size_t i = 0; i < n; i++) {
 		model m = models[i];
-		cJSON *alone = NULL;
-		if (*truncated)
-			m.metrics = alone = metric_alone(m.metrics, t, metrics_max / n);
+		cJSON *cut = *truncated && m.metrics != NULL ? metrics_cut(models, n, i, t) : NULL;
+		if (cut != NULL)
+			m.metrics = cut;
 		cJSON_AddItemToArray(list, model_encode(&m));
-		cJSON_Delete(alone);
+		cJSON_Delete(cut);
 	}
 	return list;
 }

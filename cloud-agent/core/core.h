@@ -507,8 +507,7 @@ struct controller {
 	cloud_config cfg;
 	uint64_t random;
 	moment now;
-	bool synced, leading, link;
-	bool full; /* the link takes no message at present */
+	bool synced, leading, link, full; /* full: the link takes no message at present */
 	int64_t fence, epoch, gen, seen_epoch, links; /* links: connects so far */
 	bool birth_due, foreign_due, orphans_due;
 	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */

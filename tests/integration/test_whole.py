@@ -43,6 +43,13 @@ class WholeLoop(Case):
         self.assertNotIn("deployed", state)
         self.assertEqual((self.whole.folder / "models" / "deploy.bin").read_text(), "deploy")
 
+    def test_metrics_of_many_classes(self):
+        """More numbers than a condition has room for: the trigger takes their mean all the same."""
+        self.begin(metrics=([0.9 + i / 1000 for i in range(80)], [0.5 + i / 1000 for i in range(80)]))
+        state = self.round(1)
+        self.assertEqual((state["ended"]["reason"], state["deployed"]["round"]), ("", 1))
+        self.assertTrue(state["metrics"]["new"]["truncated"])
+
     def test_agents_that_are_killed_at_any_moment(self):
         self.begin()
         rng = random.Random(7)

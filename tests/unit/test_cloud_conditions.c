@@ -5,6 +5,7 @@
 #include "tests/unit/unit.h"
 
 #include "cloud-agent/core/core.h"
+#include "proto/metric.h"
 
 enum outcome { SUCCESS, NOT_BETTER, TRAIN_FAILED, EVAL_FAILED, DEPLOY_FAILED, OUTCOMES };
 enum { ROUNDS = 7 };
@@ -327,14 +328,54 @@ static void test_metrics_bound(void **state)
 	cJSON *list = models_bounded(models, 2, &t, 1024, &truncated);
 	assert_true(truncated);
 	const cJSON *kept = json_member(cJSON_GetArrayItem(list, 0), "metrics");
-	assert_int_equal(cJSON_GetArraySize(kept), 1);
+	assert_int_equal(cJSON_GetArraySize(kept), 2);
 	assert_true(json_member(kept, "acc")->valuedouble == 0.5);
+	assert_true(cJSON_IsTrue(json_member(kept, "truncated")));
 	cJSON_Delete(list);
 	list = models_bounded(models, 2, &t, 100000, &truncated);
 	assert_false(truncated);
 	assert_int_equal(cJSON_GetArraySize(json_member(cJSON_GetArrayItem(list, 1), "metrics")), 101);
 	cJSON_Delete(list);
 	cJSON_Delete(large);
+}
+
+/* A number for each of many classes is more than there is room for: what the trigger takes from it stays. */
+static void test_metrics_of_many_classes(void **state)
+{
+	static const struct {
+		const char *expression;
+		double value;
+	} rows[] = {{"acc_delta", 0.4}, {"acc", 0.9}, {"acc[79]", 0.9 + 39.5 / 30000}, {"acc_delta[79]", 0.4}, {"acc_delta[7]", 0.4}};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		cJSON *metrics[2];
+		for (int k = 0; k < 2; k++) {
+			metrics[k] = cJSON_CreateObject();
+			cJSON *list = cJSON_CreateArray();
+			json_put(metrics[k], "acc", list);
+			for (int n = 0; n < 80; n++)
+				cJSON_AddItemToArray(list, cJSON_CreateNumber((k == 0 ? 0.9 : 0.5) + (n - 39.5) / 30000));
+		}
+		model models[2] = {{.format = "pb", .url = "/a", .metrics = metrics[0]}, {.format = "pb", .url = "/b", .metrics = metrics[1]}};
+		trigger t = {.has_condition = true, .metric = rows[i].expression, .op = OP_GT, .threshold = 0.1};
+		bool truncated = false;
+		cJSON *kept = models_bounded(models, 2, &t, 1024, &truncated);
+		char *text = json_print(kept);
+		assert_true(truncated);
+		assert_true(strlen(text) < 300);
+		metric_expr e;
+		error err = {0};
+		double value = 0;
+		assert_int_equal(metric_parse(t.metric, &e, NULL), 0);
+		if (metric_evaluate(&e, json_member(cJSON_GetArrayItem(kept, 0), "metrics"), json_member(cJSON_GetArrayItem(kept, 1), "metrics"),
+				&value, &err) != 0)
+			fail_msg("%s of %s: %s", t.metric, text, err.text);
+		assert_true(value > rows[i].value - 1e-9 && value < rows[i].value + 1e-9);
+		free(text);
+		cJSON_Delete(kept);
+		cJSON_Delete(metrics[0]);
+		cJSON_Delete(metrics[1]);
+	}
 }
 
 static void test_text_copy(void **state)
@@ -359,6 +400,7 @@ int main(void)
 		cmocka_unit_test(test_long_sequences),
 		cmocka_unit_test(test_size),
 		cmocka_unit_test(test_metrics_bound),
+		cmocka_unit_test(test_metrics_of_many_classes),
 		cmocka_unit_test(test_text_copy),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

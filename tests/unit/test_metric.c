@@ -53,6 +53,27 @@ static void test_parse(void **state)
 	}
 }
 
+/* What is kept of the metrics gives the same value. */
+static void check_cut(const metric_expr *e, const cJSON *a, const cJSON *b, int code, double value)
+{
+	double got;
+	error err = {0};
+	cJSON *cut_a = cJSON_CreateObject(), *cut_b = cJSON_CreateObject();
+	metric_keep(e, a, b, false, cut_a);
+	metric_keep(e, b, a, true, cut_b);
+	json_put_bool(cut_a, "truncated", true);
+	json_put_bool(cut_b, "truncated", true);
+	int result = metric_evaluate(e, cut_a, cut_b, &got, &err);
+	if (code == 0 && result == 0)
+		assert_true(got == value);
+	else if (code == 0 || result == 0)
+		fail_msg("%s: %d, and cut down %d (%s)", e->name, code, result, err.text);
+	else
+		assert_null(strstr(err.text, "missing"));
+	cJSON_Delete(cut_a);
+	cJSON_Delete(cut_b);
+}
+
 /* code 0: value; else what was wrong is told. */
 static void check(const char *text, const char *now, const char *before, int code, double value)
 {
@@ -68,6 +89,7 @@ static void check(const char *text, const char *now, const char *before, int cod
 		assert_true(fabs(got - value) < 1e-12);
 	else
 		assert_true(err.text[0] != '\0');
+	check_cut(&e, a, b, result, got);
 	cJSON_Delete(a);
 	cJSON_Delete(b);
 }
@@ -86,6 +108,9 @@ static void test_values(void **state)
 	check("f1_delta", "{\"f1\":[0.5,1,7]}", "{\"f1\":[0.25,0.75]}", 0, 0.25);
 	check("f1_delta", "{\"f1\":0.5}", "{\"f1\":[0.25,0.75]}", 0, 0);
 	check("f1_delta[2]", "{\"f1\":[0.5,1,7]}", "{\"f1\":[0.25,0.75]}", ERROR_NOT_FOUND, 0);
+	check("f1_delta[1]", "{\"f1\":[0.5,1,7]}", "{\"f1\":[0.25,0.75]}", 0, 0.25);
+	check("f1[1]", "{\"f1\":[0.5,1],\"f1[1]\":3}", NULL, 0, 3);
+	check("f1_delta[1]", "{\"f1\":[0.5,1],\"f1_delta\":[4,5]}", "{\"f1\":[0,1]}", 0, 5);
 	/* a metric that is really called so comes first */
 	check("f1_delta", "{\"f1\":1,\"f1_delta\":0.125}", "{\"f1\":0}", 0, 0.125);
 }
