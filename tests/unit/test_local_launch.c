@@ -1,7 +1,7 @@
 /* From a pod to a process, and back to the pod's status: launch, expand, merge, base64, podstatus. */
 #include "tests/unit/unit.h"
 
-#include "cloud-agent/cluster/local/base64.h"
+#include "common/base64.h"
 #include "cloud-agent/cluster/local/expand.h"
 #include "cloud-agent/cluster/local/launch.h"
 #include "cloud-agent/cluster/local/merge.h"

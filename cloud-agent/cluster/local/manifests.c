@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cloud-agent/cluster/local/base64.h"
+#include "common/base64.h"
 #include "cloud-agent/cluster/local/manifest_fields.h"
 #include "common/buf.h"
 #include "common/json.h"

@@ -1,6 +1,6 @@
 /* Base64 (RFC 4648), as it stands in a Secret's data. Pure. */
-#ifndef LOCAL_BASE64_H
-#define LOCAL_BASE64_H
+#ifndef COMMON_BASE64_H
+#define COMMON_BASE64_H
 
 #include "common/buf.h"
 

@@ -1,5 +1,5 @@
 /* Base64: see base64.h for the contract. Four characters make three bytes; what is left at the end makes one, two or none. */
-#include "cloud-agent/cluster/local/base64.h"
+#include "common/base64.h"
 
 #include <stdint.h>
 #include <string.h>

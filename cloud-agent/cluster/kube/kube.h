@@ -1,0 +1,36 @@
+/* The real cluster: objects, pods, Events and the leadership are those of a Kubernetes API server.
+ *
+ * What there is to know is kept by one reflector for each kind (and namespace, if only some are watched); what there is to do goes through one
+ * queue with a limit of requests a second, and only while this agent leads. Loop thread.
+ */
+#ifndef CLUSTER_KUBE_KUBE_H
+#define CLUSTER_KUBE_KUBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "cloud-agent/cluster/cluster.h"
+
+/* Texts that are NULL or "", and numbers that are 0, stand for their defaults. */
+typedef struct cluster_kube_config {
+	const char *kubeconfig;        /* files, separated by ':'. Default: the pod's service account */
+	const char *context;           /* default: the kubeconfig's current one */
+	const char *const *namespaces; /* that are watched; n_namespaces 0: all */
+	size_t n_namespaces;
+	const char *lease, *lease_namespace;              /* "ilmare-cloud", in our own namespace */
+	const char *identity;                             /* of this agent, not of another one */
+	int64_t lease_ms, lease_renew_ms, lease_retry_ms; /* 15, 10, 2 s */
+	int64_t requests_per_second, burst;               /* 50, 100 */
+	int64_t connect_ms, read_ms;                      /* 5, 60 s */
+	const char *version;                              /* of this program */
+	uint64_t seed;
+} cluster_kube_config;
+
+/* Copies what it needs; nothing is sent before ops->start. NULL, with *err, if there is no usable kubeconfig or service account: the text says
+ * which file, entry or variable. After `stopped`, ops->free; in between there has to be ops->stop. */
+cluster *cluster_kube_new(uv_loop_t *loop, const cluster_kube_config *config, const cluster_events *events, cluster_done done,
+	void *done_ctx, error *err);
+
+#endif

@@ -1,0 +1,287 @@
+/* What is written: one queue, in the order in which it was asked for, with a limit of requests a second.
+ *
+ * Nothing is sent past the fence; what waits then is answered as failed, and the core asks again when there is a leader. Where the server said
+ * when to come again, requests of that kind wait; others go on. A pod that is there already is fetched, since the core has to see whose it is.
+ * Events come last, and only with a token to spare.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cloud-agent/cluster/kube/kube_internal.h"
+#include "cloud-agent/cluster/kube/resource.h"
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/mem.h"
+
+struct kube_write {
+	kube *k;
+	kube_write *next;
+	uint64_t id;
+	enum object_kind kind;
+	enum kube_verb verb;
+	char *ns, *path, *body;
+	transport_call *call; /* NULL: waits */
+	int exists;           /* a create that found a pod: its error, while the pod is fetched */
+	char *exists_text;
+};
+
+static void write_free(kube_write *w)
+{
+	kube *k = w->k;
+	kube_write *before = NULL;
+
+	for (kube_write *i = k->first; i != w; i = i->next)
+		before = i;
+	*(before ? &before->next : &k->first) = w->next;
+	if (k->last == w)
+		k->last = before;
+	free(w->ns);
+	free(w->path);
+	free(w->body);
+	free(w->exists_text);
+	free(w);
+}
+
+static kube_write *write_new(kube *k, uint64_t id, enum object_kind kind, enum kube_verb verb, const char *ns)
+{
+	kube_write *w = mem_alloc(sizeof *w);
+
+	w->k = k;
+	w->id = id;
+	w->kind = kind;
+	w->verb = verb;
+	w->ns = mem_strdup(ns);
+	*(k->last ? &k->last->next : &k->first) = w;
+	k->last = w;
+	return w;
+}
+
+void kube__write_fini(kube *k)
+{
+	while (k->first) {
+		if (k->first->call)
+			transport_cancel(k->first->call);
+		write_free(k->first);
+	}
+	if (k->event_call)
+		transport_cancel(k->event_call);
+	k->event_call = NULL;
+}
+
+/* ---- asked for ---- */
+
+void kube__patch_status(cluster *c, uint64_t id, enum object_kind kind, const char *ns, const char *name, const char *uid,
+	const char *resource_version, const cJSON *status)
+{
+	kube *k = (kube *)c;
+	kube_write *w = write_new(k, id, kind, KUBE_PATCH, ns);
+	cJSON *patch = cJSON_CreateObject(), *metadata = cJSON_CreateObject();
+
+	/* With the version in it, it is refused if anything was changed meanwhile. */
+	json_put_string(metadata, "uid", uid);
+	json_put_string(metadata, "resourceVersion", resource_version);
+	json_put(patch, "metadata", metadata);
+	json_put(patch, "status", cJSON_Duplicate(status, 1));
+	w->path = resource_path(kind, ns, name, "status");
+	w->body = json_print(patch);
+	cJSON_Delete(patch);
+	kube__go(k);
+}
+
+void kube__create_pod(cluster *c, uint64_t id, const char *ns, const char *name, const cJSON *pod)
+{
+	kube *k = (kube *)c;
+	kube_write *w = write_new(k, id, OBJECT_POD, KUBE_CREATE, ns);
+
+	(void)name;
+	w->path = resource_path(OBJECT_POD, ns, NULL, NULL);
+	w->body = json_print(pod);
+	kube__go(k);
+}
+
+void kube__delete_pod(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid)
+{
+	kube *k = (kube *)c;
+	kube_write *w = write_new(k, id, OBJECT_POD, KUBE_DELETE, ns);
+	cJSON *options = cJSON_CreateObject(), *preconditions = cJSON_CreateObject();
+
+	json_put_string(options, "apiVersion", "v1");
+	json_put_string(options, "kind", "DeleteOptions");
+	json_put_string(preconditions, "uid", uid);
+	json_put(options, "preconditions", preconditions);
+	w->path = resource_path(OBJECT_POD, ns, name, NULL);
+	w->body = json_print(options);
+	cJSON_Delete(options);
+	kube__go(k);
+}
+
+void kube__event(cluster *c, const char *ns, const char *job, const char *uid, bool warning, const char *reason, const char *message)
+{
+	kube *k = (kube *)c;
+
+	recorder_say(k->recorder, ns, job, uid, warning, reason, message, clock_now());
+	kube__go(k);
+}
+
+/* ---- answered ---- */
+
+static void answered(kube_write *w, int code, const char *text, cJSON *object, int64_t retry_after_ms)
+{
+	kube *k = w->k;
+	uint64_t id = w->id;
+
+	if (object)
+		kube__read_wrote(k, w->kind, w->ns, object);
+	write_free(w);
+	k->base.done(k->base.done_ctx, id, code, text, object, retry_after_ms);
+	kube__go(k);
+}
+
+static void on_fetched(void *ctx, const transport_answer *answer)
+{
+	kube_write *w = ctx;
+	error err = {0};
+	cJSON *object = NULL;
+
+	w->call = NULL;
+	if (kube__answer(answer, &object, &err) == 0) {
+		char *text = w->exists_text;
+
+		w->exists_text = NULL;
+		answered(w, w->exists, text, object, 0);
+		free(text);
+	} else {
+		/* Gone again, or not to be had: all is open. */
+		answered(w, ERROR_OFFLINE, err.text, NULL, answer->retry_after_ms);
+	}
+}
+
+static void fetch(kube_write *w, const error *exists)
+{
+	cJSON *pod = NULL;
+	const char *name;
+	transport_request request = {.method = "GET", .total_ms = w->k->write_ms, .ctx = w, .done = on_fetched};
+	char *path;
+
+	w->exists = exists->code;
+	w->exists_text = mem_strdup(exists->text);
+	json_parse(w->body, strlen(w->body), strlen(w->body), &pod, NULL);
+	name = cJSON_GetStringValue(json_member(json_member(pod, "metadata"), "name"));
+	path = resource_path(OBJECT_POD, w->ns, name ? name : "", NULL);
+	request.path = path;
+	w->call = transport_begin(w->k->transport, &request);
+	free(path);
+	cJSON_Delete(pod);
+}
+
+static void on_answer(void *ctx, const transport_answer *answer)
+{
+	kube_write *w = ctx;
+	error err = {0};
+	cJSON *object = NULL;
+	int code = kube__answer(answer, &object, &err);
+
+	w->call = NULL;
+	if (answer->retry_after_ms > 0 && code != 0)
+		w->k->blocked_until[w->kind][w->verb] = clock_now().mono_ms + answer->retry_after_ms;
+	if (w->verb == KUBE_CREATE && code == ERROR_EXISTS) {
+		fetch(w, &err);
+		return;
+	}
+	if (w->verb == KUBE_DELETE) {
+		/* The pod, or a Status: what becomes of it comes with the watch. */
+		cJSON_Delete(object);
+		object = NULL;
+	}
+	answered(w, code, err.text, object, answer->retry_after_ms);
+}
+
+static void on_event_answer(void *ctx, const transport_answer *answer)
+{
+	kube *k = ctx;
+
+	k->event_call = NULL;
+	recorder_answer(k->recorder, k->event_id, kube__answer(answer, NULL, NULL));
+	kube__go(k);
+}
+
+/* ---- sent ---- */
+
+static void write_send(kube_write *w)
+{
+	static const char *const methods[] = {[KUBE_PATCH] = "PATCH", [KUBE_CREATE] = "POST", [KUBE_DELETE] = "DELETE"};
+	transport_request request = {.method = methods[w->verb],
+		.path = w->path,
+		.body = w->body,
+		.content_type = w->verb == KUBE_PATCH ? "application/merge-patch+json" : "application/json",
+		.total_ms = w->k->write_ms,
+		.ctx = w,
+		.done = on_answer};
+
+	w->call = transport_begin(w->k->transport, &request);
+}
+
+static bool blocked(const kube *k, const kube_write *w, int64_t now)
+{
+	return now < k->blocked_until[w->kind][w->verb];
+}
+
+static kube_write *next_to_send(const kube *k, int64_t now)
+{
+	for (kube_write *w = k->first; w; w = w->next)
+		if (!w->call && !blocked(k, w, now))
+			return w;
+	return NULL;
+}
+
+static void event_send(kube *k)
+{
+	recorder_request wanted;
+	transport_request request = {.total_ms = k->write_ms, .ctx = k, .done = on_event_answer};
+
+	if (k->event_call || k->limiter.milli < 2000 || !recorder_next(k->recorder, clock_now(), &wanted))
+		return;
+	limiter_take(&k->limiter, clock_now().mono_ms);
+	k->event_id = wanted.id;
+	request.method = wanted.method;
+	request.path = wanted.path;
+	request.body = wanted.body;
+	request.content_type = wanted.content_type;
+	k->event_call = transport_begin(k->transport, &request);
+	free(wanted.path);
+	free(wanted.body);
+}
+
+void kube__write_act(kube *k)
+{
+	kube_write *w;
+	int64_t now = clock_now().mono_ms;
+
+	while ((w = next_to_send(k, now)) != NULL) {
+		if (!k->leading || now >= k->fence)
+			answered(w, ERROR_OFFLINE, "this agent does not lead now", NULL, 0);
+		else if (limiter_take(&k->limiter, now))
+			write_send(w);
+		else
+			break;
+	}
+	if (!w && k->leading)
+		event_send(k);
+}
+
+int64_t kube__write_wake(const kube *k)
+{
+	int64_t at = MOMENT_NEVER;
+
+	for (const kube_write *w = k->first; w; w = w->next) {
+		int64_t free_at = k->blocked_until[w->kind][w->verb], token_at = limiter_next(&k->limiter);
+
+		if (w->call)
+			continue;
+		if (token_at > free_at)
+			free_at = token_at;
+		if (free_at < at)
+			at = free_at;
+	}
+	return at;
+}

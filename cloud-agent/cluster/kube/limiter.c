@@ -1,0 +1,30 @@
+#include "cloud-agent/cluster/kube/limiter.h"
+
+enum { TOKEN = 1000 };
+
+void limiter_init(limiter *l, int64_t rate, int64_t burst, int64_t mono_ms)
+{
+	*l = (limiter){.rate = rate, .burst = burst, .milli = burst * TOKEN, .at = mono_ms};
+}
+
+bool limiter_take(limiter *l, int64_t mono_ms)
+{
+	int64_t passed = mono_ms - l->at, full = l->burst * TOKEN;
+
+	if (passed > 0) {
+		/* A token a second is a thousandth of one a millisecond. */
+		l->milli = passed >= full / l->rate + 1 ? full : l->milli + passed * l->rate;
+		if (l->milli > full)
+			l->milli = full;
+		l->at = mono_ms;
+	}
+	if (l->milli < TOKEN)
+		return false;
+	l->milli -= TOKEN;
+	return true;
+}
+
+int64_t limiter_next(const limiter *l)
+{
+	return l->milli >= TOKEN ? l->at : l->at + (TOKEN - l->milli + l->rate - 1) / l->rate;
+}
