@@ -36,6 +36,7 @@ int main(int argc, char **argv)
 	uv_loop_close(&loop);
 	if (status == 0)
 		log_info("main", "stopped", L_STR("name", options.name));
+	log_flush();
 done:
 	config_free(&cloud_options_spec, &options);
 	return status;

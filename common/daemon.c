@@ -20,6 +20,12 @@ typedef struct stopper {
 	int stopped;
 } stopper;
 
+/* Counts of log lines that were held back are said when they are due, without a tick while there are none. */
+typedef struct teller {
+	uv_prepare_t before; /* the loop sleeps */
+	uv_timer_t due;
+} teller;
+
 void daemon_init(void)
 {
 	/* On a device the memory of idle arenas counts more than contention among threads that mostly sleep. */
@@ -44,6 +50,7 @@ static void on_limit(uv_timer_t *timer)
 {
 	(void)timer;
 	log_warn("main", "stopping took too long; ended as it is");
+	log_flush();
 	_exit(0);
 }
 
@@ -59,10 +66,42 @@ static void on_signal(uv_signal_t *handle, int number)
 	s->stop(s->ctx);
 }
 
+static void on_due(uv_timer_t *timer)
+{
+	(void)timer;
+	log_say_held();
+}
+
+static void on_before(uv_prepare_t *before)
+{
+	teller *t = before->data;
+	int wait = log_wait_ms();
+
+	if (wait >= 0 && !uv_is_active((uv_handle_t *)&t->due))
+		uv_timer_start(&t->due, on_due, (uint64_t)wait, 0);
+}
+
+static void teller_start(teller *t, uv_loop_t *loop)
+{
+	uv_timer_init(loop, &t->due);
+	uv_unref((uv_handle_t *)&t->due);
+	uv_prepare_init(loop, &t->before);
+	t->before.data = t;
+	uv_prepare_start(&t->before, on_before);
+	uv_unref((uv_handle_t *)&t->before);
+}
+
+static void teller_stop(teller *t)
+{
+	uv_close((uv_handle_t *)&t->before, NULL);
+	uv_close((uv_handle_t *)&t->due, NULL);
+}
+
 void daemon_run(uv_loop_t *loop, void (*stop)(void *ctx), void *ctx)
 {
 	static const int numbers[2] = {SIGTERM, SIGINT};
 	stopper s = {.stop = stop, .ctx = ctx};
+	teller t;
 
 	for (int i = 0; i < 2; i++) {
 		uv_signal_init(loop, &s.signals[i]);
@@ -70,9 +109,11 @@ void daemon_run(uv_loop_t *loop, void (*stop)(void *ctx), void *ctx)
 		uv_signal_start(&s.signals[i], on_signal, numbers[i]);
 		uv_unref((uv_handle_t *)&s.signals[i]);
 	}
+	teller_start(&t, loop);
 	uv_timer_init(loop, &s.limit);
 	uv_unref((uv_handle_t *)&s.limit);
 	uv_run(loop, UV_RUN_DEFAULT);
+	teller_stop(&t);
 	uv_close((uv_handle_t *)&s.limit, NULL);
 	for (int i = 0; i < 2; i++)
 		uv_close((uv_handle_t *)&s.signals[i], NULL);

@@ -1,9 +1,7 @@
 /* Logging: see log.h for the contract.
  *
- * A line is put together in memory and written by one write(2), so lines of several threads do not mix. What was said in the running
- * minute is counted in a small table by (module, message); beyond a few of the same, lines are only counted, and the count is said with
- * the first line of any kind after the minute, or by log_flush. When the table is full, lines that are new to it are written uncounted:
- * the messages are literals, so this takes more different ones in a minute than the programs have.
+ * A line is put together in memory and written by one write(2), so lines of several threads do not mix. Its fields are put together first:
+ * what they say decides in log_limit.c whether it is written.
  */
 #include "common/log.h"
 
@@ -20,21 +18,15 @@
 #include "common/buf.h"
 #include "common/error.h"
 #include "common/json_scan.h"
+#include "common/log_limit.h"
 
-enum { SAME_LIMIT = 10, TABLE_SIZE = 128, VALUE_LIMIT = 1024, WINDOW_SECONDS = 60 };
-
-typedef struct seen {
-	const char *module, *message; /* message NULL: the slot is free */
-	enum log_level level;
-	time_t since; /* monotonic */
-	unsigned n, held;
-} seen;
+enum { VALUE_LIMIT = 1024 };
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static atomic_int level_now = LOG_INFO;
 static _Atomic(const char *) program_name = "ilmare";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static seen table[TABLE_SIZE]; /* under the lock */
+static atomic_bool is_holding; /* something may be held back: spares the lock of who asks */
 
 void log_init(const char *program, enum log_level level)
 {
@@ -63,11 +55,11 @@ int log_enabled(enum log_level level)
 	return (int)level <= atomic_load_explicit(&level_now, memory_order_relaxed);
 }
 
-static time_t monotonic_seconds(void)
+static int64_t monotonic_ms(void)
 {
 	struct timespec ts;
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec;
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 static void line_begin(buf *line, enum log_level level, const char *module, const char *message)
@@ -138,89 +130,102 @@ static void value_add(buf *line, const char *value)
 	buf_puts(line, cut ? "...\"" : "\"");
 }
 
-static void values_add(buf *line, va_list args)
+/* FNV-1a, with the NUL, so that "ab" "c" is not "a" "bc". */
+static uint64_t hash_add(uint64_t hash, const char *text)
 {
+	do
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+	while (*text++ != '\0');
+	return hash;
+}
+
+/* Returns the hash of the texts, never 0; they alone go to `what`, too. */
+static uint64_t fields_add(buf *fields, buf *what, va_list args)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
 	for (const char *key = va_arg(args, const char *); key != NULL; key = va_arg(args, const char *)) {
-		int type = va_arg(args, int);
-		if (type == 's') {
-			const char *value = va_arg(args, const char *);
-			if (value != NULL) {
-				buf_printf(line, " %s=", key);
-				value_add(line, value);
-			}
-		} else if (type == 'd') {
-			buf_printf(line, " %s=%lld", key, va_arg(args, long long));
-		} else {
-			buf_printf(line, " %s=%.9g", key, va_arg(args, double));
+		if (va_arg(args, int) == 'd') {
+			buf_printf(fields, " %s=%lld", key, va_arg(args, long long));
+			continue;
 		}
+		const char *value = va_arg(args, const char *);
+		if (value == NULL)
+			continue;
+		size_t begin = fields->len;
+		buf_printf(fields, " %s=", key);
+		value_add(fields, value);
+		if (what->len + (fields->len - begin) < LOG_LIMIT_WHAT)
+			buf_add(what, fields->data + begin, fields->len - begin);
+		hash = hash_add(hash, value);
 	}
+	return hash | 1;
 }
 
-/* Says how many were held back, and frees the slot. */
-static void slot_end(seen *s)
+static void line_say(enum log_level level, const char *module, const char *message, const buf *fields)
 {
-	if (s->held > 0) {
-		buf line = {0};
-		line_begin(&line, s->level, s->module, s->message);
-		buf_printf(&line, " held_back=%u", s->held);
-		line_write(&line);
-		buf_fini(&line);
-	}
-	s->message = NULL;
+	buf line = {0};
+	line_begin(&line, level, module, message);
+	buf_add(&line, fields->data, fields->len);
+	line_write(&line);
+	buf_fini(&line);
 }
 
-/* 1 if the line is to be written. The same literal may have two addresses in two files, so texts are compared. */
-static int slot_count(enum log_level level, const char *module, const char *message)
+static void say_held(enum log_level level, const char *module, const char *message, const char *what, unsigned held)
 {
-	time_t now = monotonic_seconds();
-	seen *mine = NULL, *unused = NULL;
-	for (size_t i = 0; i < TABLE_SIZE; i++) {
-		seen *s = &table[i];
-		if (s->message != NULL && now - s->since >= WINDOW_SECONDS)
-			slot_end(s);
-		if (s->message == NULL)
-			unused = s;
-		else if (strcmp(s->message, message) == 0 && strcmp(s->module, module) == 0)
-			mine = s;
-	}
-	if (mine == NULL && unused != NULL) {
-		mine = unused;
-		*mine = (seen){.module = module, .message = message, .level = level, .since = now};
-	}
-	if (mine == NULL || mine->n < SAME_LIMIT) {
-		if (mine != NULL)
-			mine->n++;
-		return 1;
-	}
-	mine->held++;
-	return 0;
+	buf fields = {0};
+	buf_printf(&fields, "%s held_back=%u", what != NULL ? what : "", held);
+	line_say(level, module, message, &fields);
+	buf_fini(&fields);
 }
 
 void log_line(enum log_level level, const char *module, const char *message, ...)
 {
 	if (!log_enabled(level))
 		return;
+	buf fields = {0}, what = {0};
+	log_key key = {.level = level, .module = module != NULL ? module : "", .message = message};
+	va_list args;
+	va_start(args, message);
+	key.texts = fields_add(&fields, &what, args);
+	va_end(args);
 	pthread_mutex_lock(&lock);
+	int64_t now = monotonic_ms();
+	log_limit_end(now, false, say_held);
 	/* Who asks for debug lines wants all of them. */
-	if (level == LOG_DEBUG || slot_count(level, module != NULL ? module : "", message)) {
-		buf line = {0};
-		va_list args;
-		line_begin(&line, level, module, message);
-		va_start(args, message);
-		values_add(&line, args);
-		va_end(args);
-		line_write(&line);
-		buf_fini(&line);
-	}
+	if (level == LOG_DEBUG || log_limit_take(&key, buf_text(&what), now))
+		line_say(level, key.module, message, &fields);
+	else
+		atomic_store(&is_holding, true);
 	pthread_mutex_unlock(&lock);
+	buf_fini(&fields);
+	buf_fini(&what);
+}
+
+int log_wait_ms(void)
+{
+	if (!atomic_load(&is_holding))
+		return -1;
+	pthread_mutex_lock(&lock);
+	int64_t wait = log_limit_wait(monotonic_ms());
+	if (wait < 0)
+		atomic_store(&is_holding, false);
+	pthread_mutex_unlock(&lock);
+	return (int)wait;
+}
+
+static void say_now(bool all)
+{
+	pthread_mutex_lock(&lock);
+	log_limit_end(monotonic_ms(), all, say_held);
+	pthread_mutex_unlock(&lock);
+}
+
+void log_say_held(void)
+{
+	say_now(false);
 }
 
 void log_flush(void)
 {
-	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < TABLE_SIZE; i++) {
-		if (table[i].message != NULL)
-			slot_end(&table[i]);
-	}
-	pthread_mutex_unlock(&lock);
+	say_now(true);
 }

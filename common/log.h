@@ -2,8 +2,8 @@
  *
  * The message is constant text; what varies follows as key=value (values with spaces or quotes are quoted and escaped, so one event is
  * always one line). Never log a secret or a whole payload. Any thread.
- * A line that says the same (module and message) more than a few times a minute is held back and counted, so a full disk or a flood
- * cannot fill a log; the count is said with the first line of any kind after that minute, and by log_flush. Debug lines are not counted.
+ * What says the same (level, module, message and all texts) more than a few times a minute is held back and counted, so a full disk or a
+ * flood cannot fill a log (log_limit.h has the bounds); the counts are said after that minute. Debug lines are not counted.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
@@ -15,6 +15,10 @@ void log_set_level(enum log_level level);
 int log_level_parse(const char *name, enum log_level *out); /* error, warn, info, debug; 0 or ERROR_INVALID */
 int log_enabled(enum log_level level);
 
+/* For who has a timer (daemon.h): milliseconds until a count is to be said, -1 while nothing is held back; and say what is due. The first
+ * line of any kind after that says it otherwise. */
+int log_wait_ms(void);
+void log_say_held(void);
 /* Say now what was held back, and begin to count anew: before a program ends. */
 void log_flush(void);
 
@@ -26,7 +30,6 @@ void log_line(enum log_level level, const char *module, const char *message, ...
 
 #define L_STR(key, value) (key), 's', (const char *)(value)
 #define L_INT(key, value) (key), 'd', (long long)(value)
-#define L_DBL(key, value) (key), 'f', (double)(value)
 
 #define log_error(module, ...) log_line(LOG_ERROR, module, __VA_ARGS__, NULL)
 #define log_warn(module, ...) log_line(LOG_WARN, module, __VA_ARGS__, NULL)

@@ -39,6 +39,7 @@ int main(int argc, char **argv)
 	uv_loop_close(&loop);
 	if (status == 0)
 		log_info("main", "stopped", L_STR("node", options.node));
+	log_flush();
 done:
 	config_free(&edge_options_spec, &options);
 	return status;

@@ -38,7 +38,7 @@ static size_t lines(const char *text)
 static void say_plain(void *arg)
 {
 	(void)arg;
-	log_warn("store", "cannot write", L_STR("job", "default/helmet"), L_INT("round", 3), L_DBL("share", 0.25), L_STR("error", "disk full"));
+	log_warn("store", "cannot write", L_STR("job", "default/helmet"), L_INT("round", 3), L_STR("error", "disk full"));
 }
 
 static void line_has_its_form(void **state)
@@ -48,7 +48,7 @@ static void line_has_its_form(void **state)
 	assert_int_equal(unit_run(2, say_plain, NULL, &out), 0);
 	assert_matches(buf_text(&out),
 		"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z warn  store: cannot write "
-		"job=default/helmet round=3 share=0\\.25 error=\"disk full\"\n$");
+		"job=default/helmet round=3 error=\"disk full\"\n$");
 	buf_fini(&out);
 }
 
@@ -182,6 +182,103 @@ static void debug_lines_are_all_there(void **state)
 	buf_fini(&out);
 }
 
+static void fast_rounds(void *arg)
+{
+	static const char *const reasons[] = {"TrainReady", "TrainRunning", "TrainCompleted", "EvalReady", "EvalCompleted", "DeployCompleted"};
+	(void)arg;
+	log_set_level(LOG_INFO);
+	for (int round = 1; round <= 8; round++) {
+		for (size_t i = 0; i < 6; i++)
+			log_info("job", "event", L_STR("job", "default/one"), L_STR("reason", reasons[i]), L_INT("round", round));
+		log_info("job", "event", L_STR("job", "default/two"), L_STR("reason", "DeployCompleted"), L_INT("round", round));
+	}
+}
+
+static void other_values_are_not_the_same(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, fast_rounds, NULL, &out), 0);
+	assert_int_equal(lines(buf_text(&out)), 8 * 7);
+	buf_fini(&out);
+}
+
+static void levels_share_a_message(void *arg)
+{
+	(void)arg;
+	log_set_level(LOG_INFO);
+	for (int i = 0; i < 20; i++)
+		log_info("m", "x", L_STR("a", "b"));
+	log_warn("m", "x", L_STR("a", "b"));
+	log_error("m", "x", L_STR("a", "b"));
+}
+
+static void information_does_not_hold_back_warnings(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, levels_share_a_message, NULL, &out), 0);
+	assert_int_equal(lines(buf_text(&out)), 12);
+	assert_non_null(strstr(buf_text(&out), "warn  m: x a=b\n"));
+	assert_non_null(strstr(buf_text(&out), "error m: x a=b\n"));
+	buf_fini(&out);
+}
+
+/* 400 texts, more than there is room for, each twenty times; then the others' turn. */
+static void different_texts(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 400 * 20; i++) {
+		char text[16];
+		snprintf(text, sizeof text, "file-%d", i / 20);
+		log_error("local", "bad", L_STR("file", text));
+	}
+	log_error("local", "other", L_STR("file", "f"));
+	log_flush();
+}
+
+static void a_flood_of_different_texts_ends(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, different_texts, NULL, &out), 0);
+	const char *text = buf_text(&out);
+	/* Ten of each of the first ten; the counts of these, and of all the rest. */
+	assert_int_equal(lines(text), 100 + 1 + 10);
+	assert_non_null(strstr(text, "local: bad file=file-9\n"));
+	assert_null(strstr(text, "file-10\n"));
+	assert_non_null(strstr(text, "local: other file=f\n"));
+	assert_non_null(strstr(text, "local: bad file=file-0 held_back=10\n"));
+	assert_non_null(strstr(text, "local: bad held_back=7810\n"));
+	buf_fini(&out);
+}
+
+static void held_and_quiet(void *arg)
+{
+	(void)arg;
+	log_set_level(LOG_INFO);
+	assert_int_equal(log_wait_ms(), -1);
+	for (int i = 0; i < 11; i++)
+		log_info("m", "x", L_STR("job", "a b"));
+	int wait = log_wait_ms();
+	assert_true(wait > 0 && wait <= 60000);
+	log_say_held(); /* not due */
+	seconds_on = 61;
+	assert_int_equal(log_wait_ms(), 0);
+	log_say_held();
+	assert_int_equal(log_wait_ms(), -1);
+}
+
+static void counts_are_said_when_they_are_due(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, held_and_quiet, NULL, &out), 0);
+	assert_int_equal(lines(buf_text(&out)), 11);
+	assert_non_null(strstr(buf_text(&out), "info  m: x job=\"a b\" held_back=1\n"));
+	buf_fini(&out);
+}
+
 /* More different messages than the table has places. */
 static void many_messages(void *arg)
 {
@@ -212,6 +309,10 @@ int main(void)
 		cmocka_unit_test(levels_hold_back),
 		cmocka_unit_test(level_names),
 		cmocka_unit_test(floods_are_counted),
+		cmocka_unit_test(other_values_are_not_the_same),
+		cmocka_unit_test(information_does_not_hold_back_warnings),
+		cmocka_unit_test(a_flood_of_different_texts_ends),
+		cmocka_unit_test(counts_are_said_when_they_are_due),
 		cmocka_unit_test(debug_lines_are_all_there),
 		cmocka_unit_test(a_full_table_loses_nothing),
 	};
