@@ -1,24 +1,18 @@
-/* YAML by libyaml's events: see yaml.h for the contract. What scalars mean is in yaml_scalar.c.
+/* YAML by libyaml's events: see yaml.h for the contract. Anchors, aliases and merge keys are in yaml_alias.c, what scalars mean in
+ * yaml_scalar.c.
  *
  * The events of a document are read by recursion, bounded by YAML_MAX_DEPTH. Each function that reads a node is given its first event
  * and takes it; the first refusal sets the error and ends the parse. All nodes and texts live in the caller's arena.
  */
-#include "common/yaml.h"
-
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
-typedef struct parse {
-	yaml_parser_t parser;
-	arena *mem;
-	const char *name;
-	const char *data;
-	size_t len;
-	error *err;
-} parse;
+#include "common/yaml_internal.h"
 
-static int refuse(parse *p, int code, yaml_mark_t mark, const char *what)
+/* Of a node beside its text. */
+enum { NODE_WEIGHT = 16 };
+
+int yaml__refuse(parse *p, int code, yaml_mark_t mark, const char *what)
 {
 	return error_set(p->err, code, "%s:%zu:%zu: %s", p->name, mark.line + 1, mark.column + 1, what);
 }
@@ -47,7 +41,7 @@ static int next_event(parse *p, yaml_event_t *event)
 static int tag_check(parse *p, const yaml_event_t *event, const yaml_char_t *tag, bool *text)
 {
 	static const char core[] = "tag:yaml.org,2002:";
-	static const char *const known[] = {"str", "int", "float", "bool", "null", "map", "seq"};
+	static const char *const known[] = {"str", "int", "float", "bool", "null", "map", "seq", "merge"};
 	*text = false;
 	if (tag == NULL)
 		return 0;
@@ -62,12 +56,7 @@ static int tag_check(parse *p, const yaml_event_t *event, const yaml_char_t *tag
 			return 0;
 		}
 	}
-	return refuse(p, ERROR_UNSUPPORTED, event->start_mark, "tags other than those of plain YAML are not taken");
-}
-
-static int anchor_check(parse *p, const yaml_event_t *event, const yaml_char_t *anchor)
-{
-	return anchor == NULL ? 0 : refuse(p, ERROR_UNSUPPORTED, event->start_mark, "anchors (&) are not taken: write the value out");
+	return yaml__refuse(p, ERROR_UNSUPPORTED, event->start_mark, "tags other than those of plain YAML are not taken");
 }
 
 static yaml_node *node_new(parse *p, enum yaml_kind kind, const yaml_event_t *event)
@@ -76,6 +65,7 @@ static yaml_node *node_new(parse *p, enum yaml_kind kind, const yaml_event_t *ev
 	node->kind = kind;
 	node->line = (int)event->start_mark.line + 1;
 	node->column = (int)event->start_mark.column + 1;
+	p->weight += NODE_WEIGHT;
 	return node;
 }
 
@@ -84,65 +74,61 @@ static int read_scalar(parse *p, const yaml_event_t *event, yaml_node **out)
 	const char *value = (const char *)event->data.scalar.value;
 	size_t len = event->data.scalar.length;
 	bool text;
-	int code = anchor_check(p, event, event->data.scalar.anchor);
-	if (code == 0)
-		code = tag_check(p, event, event->data.scalar.tag, &text);
+	int code = tag_check(p, event, event->data.scalar.tag, &text);
 	if (code != 0)
 		return code;
 	if (memchr(value, '\0', len) != NULL)
-		return refuse(p, ERROR_INVALID, event->start_mark, "a NUL character in a text");
+		return yaml__refuse(p, ERROR_INVALID, event->start_mark, "a NUL character in a text");
 	yaml_node *node = node_new(p, YAML_SCALAR, event);
 	node->text = arena_strndup(p->mem, value, len);
+	p->weight += len;
 	node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !text;
 	*out = node;
 	return 0;
 }
 
-static int by_key(const void *a, const void *b)
-{
-	const yaml_node *const *x = a, *const *y = b;
-	int order = strcmp((*x)->key, (*y)->key);
-	if (order != 0)
-		return order;
-	return (*x)->line != (*y)->line ? (*x)->line - (*y)->line : (*x)->column - (*y)->column;
-}
-
-/* Sorted, so that a map of many keys costs n log n. */
-static int keys_check(parse *p, const yaml_node *map)
-{
-	const yaml_node **list = mem_resize_array(NULL, map->count, sizeof(const yaml_node *));
-	size_t n = 0;
-	int code = 0;
-	for (const yaml_node *c = map->child; c != NULL; c = c->next)
-		list[n++] = c;
-	qsort(list, n, sizeof(const yaml_node *), by_key);
-	for (size_t i = 1; i < n && code == 0; i++) {
-		if (strcmp(list[i - 1]->key, list[i]->key) == 0)
-			code = error_set(p->err, ERROR_INVALID, "%s:%d:%d: the key \"%.60s\" is there twice", p->name, list[i]->line, list[i]->column,
-				list[i]->key);
-	}
-	free(list);
-	return code;
-}
-
 static int read_node(parse *p, yaml_event_t *event, int depth, yaml_node **out);
 
 /* The key that the event begins; takes the event. */
-static int read_key(parse *p, yaml_event_t *event, const char **key)
+static int read_key(parse *p, yaml_event_t *event, int depth, const yaml_node **key)
 {
-	int code;
+	static const char wrong[] = "a key must be a plain text";
+	yaml_mark_t mark = event->start_mark;
 	yaml_node *node = NULL;
-	if (event->type == YAML_ALIAS_EVENT)
-		code = refuse(p, ERROR_UNSUPPORTED, event->start_mark, "aliases (*) are not taken: write the value out");
-	else if (event->type != YAML_SCALAR_EVENT)
-		code = refuse(p, ERROR_UNSUPPORTED, event->start_mark, "a key must be a plain text");
-	else
-		code = read_scalar(p, event, &node);
-	if (node != NULL && node->plain && strcmp(node->text, "<<") == 0)
-		code = refuse(p, ERROR_UNSUPPORTED, event->start_mark, "merge keys (<<) are not taken: write the values out");
-	yaml_event_delete(event);
-	*key = node != NULL ? node->text : NULL;
+	if (event->type != YAML_SCALAR_EVENT && event->type != YAML_ALIAS_EVENT) {
+		yaml_event_delete(event);
+		return yaml__refuse(p, ERROR_UNSUPPORTED, mark, wrong);
+	}
+	int code = read_node(p, event, depth, &node);
+	if (code == 0 && node->kind != YAML_SCALAR)
+		code = yaml__refuse(p, ERROR_UNSUPPORTED, mark, wrong);
+	*key = node;
 	return code;
+}
+
+/* An entry of a map; takes the event, which begins its key. */
+static int read_entry(parse *p, yaml_event_t *event, int depth, yaml_node *map, yaml_node ***tail)
+{
+	yaml_mark_t mark = event->start_mark;
+	const yaml_node *key = NULL;
+	yaml_node *value = NULL;
+	int code = read_key(p, event, depth, &key);
+	if (code == 0)
+		code = next_event(p, event);
+	if (code == 0)
+		code = read_node(p, event, depth, &value);
+	if (code != 0)
+		return code;
+	if (key->plain && strcmp(key->text, "<<") == 0)
+		return yaml__merge(p, mark, value, map, tail);
+	/* An entry of a map is where its key is: that is where a person looks for it. */
+	value->key = key->text;
+	value->line = (int)mark.line + 1;
+	value->column = (int)mark.column + 1;
+	map->count++;
+	**tail = value;
+	*tail = &value->next;
+	return 0;
 }
 
 /* The entries up to the end event, which is taken too. */
@@ -151,7 +137,6 @@ static int read_entries(parse *p, yaml_node *parent, int depth)
 	yaml_node **tail = &parent->child;
 	yaml_event_t event;
 	for (;;) {
-		const char *key = NULL;
 		int code = next_event(p, &event);
 		if (code != 0)
 			return code;
@@ -159,62 +144,67 @@ static int read_entries(parse *p, yaml_node *parent, int depth)
 			yaml_event_delete(&event);
 			return 0;
 		}
-		yaml_mark_t mark = event.start_mark;
 		if (parent->kind == YAML_MAP) {
-			code = read_key(p, &event, &key);
+			code = read_entry(p, &event, depth, parent, &tail);
+		} else {
+			code = read_node(p, &event, depth, tail);
 			if (code == 0)
-				code = next_event(p, &event);
-			if (code != 0)
-				return code;
+				tail = &(*tail)->next;
+			parent->count++;
 		}
-		code = read_node(p, &event, depth, tail);
 		if (code != 0)
 			return code;
-		if (key != NULL) {
-			/* An entry of a map is where its key is: that is where a person looks for it. */
-			(*tail)->key = key;
-			(*tail)->line = (int)mark.line + 1;
-			(*tail)->column = (int)mark.column + 1;
-		}
-		parent->count++;
-		tail = &(*tail)->next;
 	}
 }
 
 static int read_collection(parse *p, const yaml_event_t *event, int depth, yaml_node **out)
 {
 	bool map = event->type == YAML_MAPPING_START_EVENT, text;
-	int code = anchor_check(p, event, map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor);
-	if (code == 0)
-		code = tag_check(p, event, map ? event->data.mapping_start.tag : event->data.sequence_start.tag, &text);
+	int code = tag_check(p, event, map ? event->data.mapping_start.tag : event->data.sequence_start.tag, &text);
 	if (code != 0)
 		return code;
 	if (depth == YAML_MAX_DEPTH)
-		return refuse(p, ERROR_LIMIT, event->start_mark, "nested too deep");
+		return yaml__refuse(p, ERROR_LIMIT, event->start_mark, "nested too deep");
+	if (p->deepest < depth + 1)
+		p->deepest = depth + 1;
 	yaml_node *node = node_new(p, map ? YAML_MAP : YAML_SEQ, event);
 	code = read_entries(p, node, depth + 1);
 	if (code == 0 && map && node->count > 1)
-		code = keys_check(p, node);
+		code = yaml__keys_settle(p, node);
 	*out = node;
 	return code;
+}
+
+static const yaml_char_t *anchor_of(const yaml_event_t *event)
+{
+	switch (event->type) {
+	case YAML_SCALAR_EVENT:
+		return event->data.scalar.anchor;
+	case YAML_MAPPING_START_EVENT:
+		return event->data.mapping_start.anchor;
+	case YAML_SEQUENCE_START_EVENT:
+		return event->data.sequence_start.anchor;
+	default:
+		return NULL;
+	}
 }
 
 /* The node that the event begins; takes the event. `depth` collections are open around it. */
 static int read_node(parse *p, yaml_event_t *event, int depth, yaml_node **out)
 {
-	int code;
-	switch (event->type) {
-	case YAML_SCALAR_EVENT:
-		code = read_scalar(p, event, out);
-		break;
-	case YAML_MAPPING_START_EVENT:
-	case YAML_SEQUENCE_START_EVENT:
-		code = read_collection(p, event, depth, out);
-		break;
-	default:
-		code = refuse(p, ERROR_UNSUPPORTED, event->start_mark, "aliases (*) are not taken: write the value out");
-		break;
+	const yaml_char_t *anchor = anchor_of(event);
+	anchor_open opened = {0};
+	int code = anchor != NULL ? yaml__anchor_begin(p, event->start_mark, anchor, depth, &opened) : 0;
+	if (code == 0) {
+		if (event->type == YAML_SCALAR_EVENT)
+			code = read_scalar(p, event, out);
+		else if (event->type == YAML_ALIAS_EVENT)
+			code = yaml__alias(p, event, depth, out);
+		else
+			code = read_collection(p, event, depth, out);
 	}
+	if (code == 0 && anchor != NULL)
+		yaml__anchor_end(p, &opened, *out);
 	yaml_event_delete(event);
 	return code;
 }
@@ -235,6 +225,7 @@ static int read_stream(parse *p, yaml_node ***list, size_t *n)
 		if (type != YAML_DOCUMENT_START_EVENT)
 			continue;
 		yaml_node *root = NULL;
+		p->n_anchors = 0;
 		code = next_event(p, &event);
 		if (code == 0)
 			code = read_node(p, &event, 0, &root);
@@ -270,6 +261,7 @@ int yaml_parse(arena *mem, const char *name, const char *data, size_t len, size_
 		*n = 0;
 	}
 	free(list);
+	free(p.anchors);
 	return code;
 }
 

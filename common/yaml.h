@@ -1,8 +1,8 @@
 /* YAML documents as a tree that remembers lines and quoting (libyaml's events; YAML 1.1).
  *
- * Types are left to the reader of a field: a plain scalar `02:00` is whatever the field wants. Refused with line and column: anchors,
- * aliases and merge keys (a small file can expand without bound), custom tags, repeated keys, keys that are not scalars, nesting above
- * YAML_MAX_DEPTH, files above the given size. Pure once the bytes are there; one owner.
+ * Types are left to the reader of a field: a plain scalar `02:00` is whatever the field wants. Anchors, aliases and merge keys are expanded, as
+ * Kubernetes' tools do (yaml_alias.c). Refused with line and column: custom tags, repeated keys, keys that are not scalars, nesting above
+ * YAML_MAX_DEPTH, aliases that repeat more than YAML_MAX_ALIASED, files above the given size. Pure once the bytes are there; one owner.
  */
 #ifndef COMMON_YAML_H
 #define COMMON_YAML_H
@@ -15,17 +15,20 @@
 #include "common/error.h"
 #include "common/mem.h"
 
-enum { YAML_MAX_DEPTH = 32 };
+/* YAML_MAX_ALIASED: what aliases repeat in all, in bytes: 16 for a node, and its text. YAML_MAX_ANCHORS: in a document. */
+enum { YAML_MAX_DEPTH = 32, YAML_MAX_ANCHORS = 1024, YAML_MAX_ALIASED = 1024 * 1024 };
 
 enum yaml_kind { YAML_SCALAR, YAML_MAP, YAML_SEQ };
 
+/* Entries may be shared by several nodes: read only. */
 typedef struct yaml_node yaml_node;
 struct yaml_node {
 	enum yaml_kind kind;
-	int line, column; /* from 1 */
+	int line, column; /* from 1; of an alias, where that is; of what is inside it, where the anchor is */
 	const char *key;  /* inside a map; else NULL */
 	const char *text; /* scalar: never NULL */
 	bool plain;       /* scalar: written without quotes */
+	bool merged;      /* inside a map: came with a merge key */
 	yaml_node *child; /* first entry of a map or sequence */
 	yaml_node *next;  /* next entry of the parent */
 	size_t count;     /* number of entries */

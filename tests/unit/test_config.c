@@ -145,7 +145,7 @@ static const char *const refused[][2] = {
 	{"- mqtt\n", "e.yaml:1: must be a map of settings"},
 	{"just text\n", "e.yaml:1: must be a map of settings"},
 	{"node: a\n---\nnode: b\n", "e.yaml:3: only one document"},
-	{"node: &x a\n", "e.yaml:1:7: anchors"},
+	{"node: *x\n", "e.yaml:1:7: an alias (*) of an anchor (&) that is not there"},
 	{"node: a\nnode: b\n", "e.yaml:2:1: the key \"node\" is there twice"},
 	{"mqtt:\n  port: 0\n", "e.yaml:2:3: mqtt.port: must be a whole number from 1 to 65535, not \"0\""},
 	{"mqtt:\n  port: 65536\n", "e.yaml:2:3: mqtt.port: must be a whole number from 1 to 65535"},

@@ -96,14 +96,18 @@ static const struct {
 	int code;
 	const char *says;
 } refused[] = {
-	{"a: &x 1\n", ERROR_UNSUPPORTED, "f.yaml:1:4: anchors"},
-	{"a: &x\n  b: 1\n", ERROR_UNSUPPORTED, "f.yaml:1:4: anchors"},
-	{"a: &x [1]\n", ERROR_UNSUPPORTED, "f.yaml:1:4: anchors"},
-	{"&x a: 1\n", ERROR_UNSUPPORTED, "f.yaml:1:1: anchors"},
-	{"a: *x\n", ERROR_UNSUPPORTED, "f.yaml:1:4: aliases"},
-	{"*x : 1\n", ERROR_UNSUPPORTED, "f.yaml:1:1: aliases"},
-	{"*x\n", ERROR_UNSUPPORTED, "f.yaml:1:1: aliases"},
-	{"b:\n  <<: {a: 1}\n", ERROR_UNSUPPORTED, "f.yaml:2:3: merge"},
+	{"a: *x\n", ERROR_INVALID, "f.yaml:1:4: an alias (*) of an anchor (&) that is not there"},
+	{"*x : 1\n", ERROR_INVALID, "f.yaml:1:1: an alias"},
+	{"*x\n", ERROR_INVALID, "f.yaml:1:1: an alias"},
+	{"a: *x\nb: &x 1\n", ERROR_INVALID, "f.yaml:1:4: an alias"},
+	{"a: &x 1\n---\nb: *x\n", ERROR_INVALID, "f.yaml:3:4: an alias"},
+	{"a: &x [1, *x]\n", ERROR_INVALID, "f.yaml:1:11: an alias (*) of what it is itself a part of"},
+	{"a: &x 1\nb: &x {c: *x}\n", ERROR_INVALID, "f.yaml:2:11: an alias (*) of what it is itself"},
+	{"a: &x [1]\n*x : 2\n", ERROR_UNSUPPORTED, "f.yaml:2:1: a key"},
+	{"b:\n  <<: 1\n", ERROR_INVALID, "f.yaml:2:3: a merge key (<<) takes a map"},
+	{"b:\n  <<:\n", ERROR_INVALID, "f.yaml:2:3: a merge key"},
+	{"b:\n  <<: [{a: 1}, 2]\n", ERROR_INVALID, "f.yaml:2:3: a merge key"},
+	{"a: 1\n<<: {a: 2}\na: 3\n", ERROR_INVALID, "f.yaml:3:1: the key \"a\" is there twice"},
 	{"a: !thing 1\n", ERROR_UNSUPPORTED, "f.yaml:1:4: tags"},
 	{"a: !!binary aGk=\n", ERROR_UNSUPPORTED, "f.yaml:1:4: tags"},
 	{"a: !!python/object:os.system [x]\n", ERROR_UNSUPPORTED, "f.yaml:1:4: tags"},
@@ -150,8 +154,101 @@ static void a_failing_later_document_refuses_all(void **state)
 	yaml_node **docs;
 	size_t n;
 	const char *text = "a: 1\n---\nb: *x\n";
-	assert_int_equal(parse(text, strlen(text), &docs, &n, NULL), ERROR_UNSUPPORTED);
+	assert_int_equal(parse(text, strlen(text), &docs, &n, NULL), ERROR_INVALID);
 	assert_int_equal(n, 0);
+}
+
+static const struct {
+	const char *text, *json;
+} expanded[] = {
+	{"a: &x 1\nb: *x\n", "{\"a\":1,\"b\":1}"},
+	{"a: &x '1'\nb: *x\n", "{\"a\":\"1\",\"b\":\"1\"}"},
+	{"a: &x\nb: *x\n", "{\"a\":null,\"b\":null}"},
+	{"a: &x {c: [1]}\nb: [*x, *x]\nd: *x\n", "{\"a\":{\"c\":[1]},\"b\":[{\"c\":[1]},{\"c\":[1]}],\"d\":{\"c\":[1]}}"},
+	{"a: &x 1\nb: &x 2\nc: *x\n", "{\"a\":1,\"b\":2,\"c\":2}"},
+	{"a: &x [&x 1, *x]\nb: *x\n", "{\"a\":[1,1],\"b\":1}"},
+	{"&k a: &v [*k]\n? *k\n", NULL},
+	{"&k a: b\nc: {*k : *k}\n", "{\"a\":\"b\",\"c\":{\"a\":\"a\"}}"},
+	/* Merged: in the order of the text the later entry counts, in a list of maps the earlier map. */
+	{"x: &x {a: 1, b: 2}\ny: {<<: *x, a: 3}\n", "{\"x\":{\"a\":1,\"b\":2},\"y\":{\"b\":2,\"a\":3}}"},
+	{"x: &x {a: 1, b: 2}\ny: {a: 3, <<: *x}\n", "{\"x\":{\"a\":1,\"b\":2},\"y\":{\"a\":1,\"b\":2}}"},
+	{"- &x {a: 1}\n- &y {a: 2, b: 2}\n- <<: [*x, *y]\n", "[{\"a\":1},{\"a\":2,\"b\":2},{\"b\":2,\"a\":1}]"},
+	{"- &x {a: 1}\n- &y {a: 2, b: 2}\n- <<: *x\n  <<: *y\n", "[{\"a\":1},{\"a\":2,\"b\":2},{\"a\":2,\"b\":2}]"},
+	{"<<: {a: {<<: {b: 1}, c: 2}}\n", "{\"a\":{\"b\":1,\"c\":2}}"},
+	{"<<: []\na: 1\n", "{\"a\":1}"},
+	{"!!merge <<: {a: 1}\n", "{\"a\":1}"},
+	{"'<<': {a: 1}\n", "{\"<<\":{\"a\":1}}"},
+};
+
+static void aliases_and_merge_keys_are_expanded(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof expanded / sizeof expanded[0]; i++) {
+		yaml_node **docs;
+		size_t n;
+		error err = {0};
+		int code = parse(expanded[i].text, strlen(expanded[i].text), &docs, &n, &err);
+		if ((code == 0) != (expanded[i].json != NULL))
+			fail_msg("%s: %d %s", expanded[i].text, code, err.text);
+		if (code != 0)
+			continue;
+		cJSON *json = yaml_to_json(docs[0]);
+		char *text = json_print(json);
+		assert_string_equal(text, expanded[i].json);
+		free(text);
+		cJSON_Delete(json);
+	}
+	/* An alias is where it stands, what is inside it where it is written. */
+	const yaml_node *root = parsed("a: &x\n  b: 1\nc:\n  - *x\nd:\n  <<: *x\n");
+	const yaml_node *alias = yaml_member(root, "c")->child;
+	assert_int_equal(alias->line, 4);
+	assert_int_equal(alias->child->line, 2);
+	assert_int_equal(yaml_member(yaml_member(root, "d"), "b")->line, 2);
+	assert_int_equal(yaml_member(root, "d")->count, 1);
+}
+
+static int parse_code(buf *text, error *err)
+{
+	yaml_node **docs;
+	size_t n;
+	int code = parse(buf_text(text), text->len, &docs, &n, err);
+	buf_fini(text);
+	return code;
+}
+
+/* A file of a few hundred bytes that means thousands of millions of values; the same with long texts, and with merge keys. */
+static void what_aliases_repeat_is_bounded(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 2; kind++) {
+		buf text = {0};
+		error err = {0};
+		buf_puts(&text, kind == 0 ? "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" : "a0: &a0 {x: 1}\n");
+		for (int i = 1; i < 10; i++) {
+			const char *form = kind == 0 ? "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n" :
+										   "a%d: &a%d {<<: [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]}\n";
+			int from = kind == 0 ? i - 1 : 0;
+			buf_printf(&text, form, i, i, from, from, from, from, from, from, from, from, from, from);
+		}
+		assert_int_equal(parse_code(&text, &err), kind == 0 ? ERROR_LIMIT : 0);
+		assert_true(kind == 1 || strstr(err.text, "repeat too much") != NULL);
+	}
+	buf text = {0}, deep = {0}, many = {0};
+	error err = {0};
+	buf_puts(&text, "a: &a ");
+	for (int i = 0; i < 20000; i++)
+		buf_puts(&text, "0123456789");
+	buf_puts(&text, "\nb: [*a, *a, *a, *a, *a, *a]\n");
+	assert_int_equal(parse_code(&text, &err), ERROR_LIMIT);
+	/* Depth adds up. */
+	buf_puts(&deep, "- &a [[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]\n- [[[[[[[[[[[[[[[*a]]]]]]]]]]]]]]]\n");
+	assert_int_equal(parse_code(&deep, &err), 0);
+	buf_puts(&deep, "- &a [[[[[[[[[[[[[[[[x]]]]]]]]]]]]]]]]\n- &b [[[[[[[[[[[[[[[*a]]]]]]]]]]]]]]]\n- [*b]\n");
+	assert_int_equal(parse_code(&deep, &err), ERROR_LIMIT);
+	assert_non_null(strstr(err.text, "f.yaml:3:4: nested too deep"));
+	for (int i = 0; i <= YAML_MAX_ANCHORS; i++)
+		buf_printf(&many, "- &a%d x\n", i);
+	assert_int_equal(parse_code(&many, &err), ERROR_LIMIT);
 }
 
 static void standard_tags_are_fine(void **state)
@@ -374,6 +471,8 @@ int main(void)
 		WITH_MEM(several_documents),
 		WITH_MEM(refuses_and_says_where),
 		WITH_MEM(a_failing_later_document_refuses_all),
+		WITH_MEM(aliases_and_merge_keys_are_expanded),
+		WITH_MEM(what_aliases_repeat_is_bounded),
 		WITH_MEM(standard_tags_are_fine),
 		WITH_MEM(nesting_is_bounded),
 		WITH_MEM(large_scalars_are_taken),
