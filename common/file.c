@@ -17,7 +17,7 @@
 
 #include "common/mem.h"
 
-enum { TREE_DEPTH = 64, PATH_LIMIT = 4095, READ_STEP = 64 * 1024 };
+enum { TREE_DEPTH = 64, READ_STEP = 64 * 1024 };
 
 /* Appends all that can be read; one byte more than max is asked for, to see that there is more. */
 static int read_all(int fd, const char *path, size_t max, buf *out, error *err)
@@ -243,23 +243,6 @@ char *file_parent(const char *path)
 	if (slash == path)
 		return mem_strdup("/");
 	return mem_strndup(path, (size_t)(slash - path));
-}
-
-bool file_path_clean(const char *path)
-{
-	if (path == NULL || path[0] != '/' || strnlen(path, PATH_LIMIT + 1) > PATH_LIMIT)
-		return false;
-	while (*path == '/') {
-		size_t n = strcspn(++path, "/");
-		if (n == 0 || (n == 1 && path[0] == '.') || (n == 2 && path[0] == '.' && path[1] == '.'))
-			return false;
-		for (size_t i = 0; i < n; i++) {
-			if ((unsigned char)path[i] < 0x20 || path[i] == 0x7F)
-				return false;
-		}
-		path += n;
-	}
-	return true;
 }
 
 char *file_under(const char *root, const char *path)

@@ -269,6 +269,7 @@ const facts *job_facts(controller *c, job *j);
 /* The node that a template pins its pods to; NULL: none. */
 const char *template_node(const controller *c, const cJSON *template, const dataset *d);
 bool url_local(const char *url);
+bool url_relative(const char *url); /* a path that does not say from where */
 /* Both jobs would write to one folder. */
 bool folder_shared(const controller *c, const job *a, const job *b);
 
@@ -507,7 +508,7 @@ struct controller {
 	cloud_config cfg;
 	uint64_t random;
 	moment now;
-	bool synced, leading, link, full; /* full: the link takes no message at present */
+	bool synced, leading, link, full;             /* full: the link takes no message at present */
 	int64_t fence, epoch, gen, seen_epoch, links; /* links: connects so far */
 	bool birth_due, foreign_due, orphans_due;
 	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */

@@ -32,6 +32,11 @@ bool url_local(const char *url)
 	return strstr(url, "://") == NULL;
 }
 
+bool url_relative(const char *url)
+{
+	return url_local(url) && url[0] != '/';
+}
+
 const char *template_node(const controller *c, const cJSON *template, const dataset *d)
 {
 	const char *node_name = object_text(template, "spec", "nodeName");

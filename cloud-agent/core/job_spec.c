@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "common/path.h"
 #include "proto/metric.h"
 
 #define METRIC_SAMPLES "num_of_samples"
@@ -159,7 +160,7 @@ static int read_output_dir(job_view *v, const cJSON *spec, error *err)
 	int found = json_get_string(spec, "spec", "outputDir", &v->output_dir, err);
 	if (found <= 0)
 		return found == 0 ? missing(err, "spec", "outputDir") : found;
-	if (v->output_dir[0] != '/' && strstr(v->output_dir, "://") == NULL)
+	if (url_relative(v->output_dir))
 		return error_set(err, ERROR_INVALID, "spec.outputDir: '%.120s' is neither an absolute path nor a url", v->output_dir);
 	if (strlen(v->output_dir) > TEXT_MAX_URL)
 		return error_set(err, ERROR_INVALID, "spec.outputDir: is longer than %d bytes", TEXT_MAX_URL);
@@ -167,6 +168,9 @@ static int read_output_dir(job_view *v, const cJSON *spec, error *err)
 	while (len > 1 && v->output_dir[len - 1] == '/')
 		len--;
 	v->output_dir = arena_strndup(v->mem, v->output_dir, len);
+	if (url_local(v->output_dir) && !path_is_clean(v->output_dir))
+		return error_set(err, ERROR_INVALID, "spec.outputDir: '%.120s' is not plain: it has an empty part, '.' or '..', or ends in a blank",
+			v->output_dir);
 	int code = json_get_string(spec, "spec", "credentialName", &v->credential, err);
 	if (code < 0)
 		return code;

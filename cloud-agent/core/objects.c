@@ -8,6 +8,8 @@
 
 #include "cloud-agent/core/core.h"
 
+#define URL_RELATIVE "spec.url: '%.120s' is neither an absolute path nor a url"
+
 char *object_key(const char *ns, const char *name)
 {
 	return mem_printf("%s/%s", ns, name);
@@ -77,6 +79,8 @@ static void dataset_read(dataset *d, const cJSON *object)
 	const char *format = object_text(object, "spec", "format");
 	if (d->url[0] == '\0' || strlen(d->url) > TEXT_MAX_URL)
 		d->wrong = mem_strdup("spec.url: is missing or too long");
+	else if (url_relative(d->url))
+		d->wrong = mem_printf(URL_RELATIVE, d->url);
 	else if (!dataset_format_parse(format, &d->format))
 		d->wrong = mem_printf("spec.format: '%.40s' is neither txt nor csv", format);
 	else if (!name_valid_node(d->node))
@@ -130,6 +134,8 @@ static void model_put(controller *c, const char *key, const cJSON *object)
 	m->m.format = arena_strdup(mem, object_text(object, "spec", "format"));
 	if (m->m.url[0] == '\0' || strlen(m->m.url) > TEXT_MAX_URL)
 		m->wrong = "spec.url: is missing or too long";
+	else if (url_relative(m->m.url))
+		m->wrong = arena_printf(mem, URL_RELATIVE, m->m.url);
 	else if (strlen(m->m.format) > 64)
 		m->wrong = "spec.format: is too long";
 	if (cJSON_IsArray(socs)) {

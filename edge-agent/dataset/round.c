@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/path.h"
 #include "common/mem.h"
 #include "edge-agent/core/split.h"
 #include "edge-agent/dataset/round_files.h"
@@ -226,7 +227,7 @@ static int check_request(const round_request *r, error *err)
 		return error_set(err, ERROR_INVALID, "round %lld: the job's uid is empty or too long", (long long)r->round);
 	if (r->round < 1 || r->from < 0 || r->end.sample <= r->from || r->offset < 0 || r->line < 0 || r->end.size <= r->offset)
 		return error_set(err, ERROR_INVALID, "round %lld: there are no samples to write", (long long)r->round);
-	if (!file_path_clean(r->output_dir))
+	if (!path_is_clean(r->output_dir))
 		return error_set(err, ERROR_INVALID, "output folder \"%.200s\" is not an absolute, plain path", r->output_dir);
 	return 0;
 }

@@ -54,6 +54,11 @@ static void test_invalid(void **state)
 		{"deploySpec.trigger.condition", "metric", "\"a[\"", "spec.deploySpec.trigger.condition"},
 		{"", "outputDir", NULL, "spec.outputDir: is missing"},
 		{"", "outputDir", "\"out\"", "spec.outputDir: 'out' is neither an absolute path nor a url"},
+		{"", "outputDir", "\"/a//out\"", "spec.outputDir: '/a//out' is not plain"},
+		{"", "outputDir", "\"/a/../out\"", "spec.outputDir: '/a/../out' is not plain"},
+		{"", "outputDir", "\"/a/./\"", "spec.outputDir: '/a/.' is not plain"},
+		{"", "outputDir", "\"/a/out \"", "spec.outputDir: '/a/out ' is not plain"},
+		{"", "outputDir", "\"/\"", "spec.outputDir: '/' is not plain"},
 	};
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
 		harness *h = harness_new();
@@ -70,6 +75,39 @@ static void test_invalid(void **state)
 		job_state_free(s);
 		assert_int_equal(harness_conditions(h, "j"), 0);
 		harness_expect(h, "other", 1, STAGE_TRAIN, PHASE_WAITING); /* others go on */
+		harness_free(h);
+	}
+}
+
+/* A path that does not say from where would be looked for in different places by the agents and the workers. */
+static void test_relative_urls(void **state)
+{
+	static const struct {
+		enum object_kind kind;
+		const char *name, *reason, *message;
+	} table[] = {
+		{OBJECT_DATASET, "d", "InvalidDataset", "Dataset d: spec.url: 'data/pts.csv' is neither an absolute path nor a url"},
+		{OBJECT_MODEL, "initial", "InvalidModel", "Model initial: spec.url: 'data/pts.csv' is neither an absolute path nor a url"},
+		{OBJECT_MODEL, "serve", "InvalidModel", "Model serve: spec.url: 'data/pts.csv' is neither an absolute path nor a url"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+		harness *h = harness_new();
+		harness_add_world(h, "edge-1");
+		cJSON *spec = at(harness_object(h, table[i].kind, table[i].name), "spec");
+		char *url = mem_strdup(harness__text(harness_object(h, table[i].kind, table[i].name), "spec", "url"));
+		cJSON_ReplaceItemInObjectCaseSensitive(spec, "url", cJSON_CreateString("data/pts.csv"));
+		harness_start(h);
+		harness_run(h);
+		job_state *s = harness_state(h, "j");
+		assert_string_equal(s->reason, table[i].reason);
+		assert_string_equal(s->message, table[i].message);
+		job_state_free(s);
+		cJSON_ReplaceItemInObjectCaseSensitive(spec, "url", cJSON_CreateString(url));
+		harness_touch(h, table[i].kind, table[i].name);
+		harness_run(h);
+		harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_WAITING);
+		free(url);
 		harness_free(h);
 	}
 }
@@ -342,6 +380,7 @@ int main(void)
 	mem_init();
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_invalid),
+		cmocka_unit_test(test_relative_urls),
 		cmocka_unit_test(test_annotations),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_missing_meanwhile),

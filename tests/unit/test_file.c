@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "common/path.h"
+
 typedef struct folder {
 	char *path;
 	char *at[8]; /* names below it, made by `in` */
@@ -348,22 +350,22 @@ static void parents(void **state)
 static void clean_paths(void **state)
 {
 	(void)state;
-	const char *const clean[] = {"/a", "/a/b.c", "/a/..b", "/a/b..", "/...", "/a b", "/\xC3\xA9"};
+	const char *const clean[] = {"/a", "/a/b.c", "/a/..b", "/a/b..", "/...", "/a b", "/a /b", "/\xC3\xA9"};
 	const char *const unclean[] = {
-		"", "/", "a", "a/b", "/a/", "//a", "/a//b", "/.", "/..", "/a/./b", "/a/../b", "/a/..", "/a\nb", "/a\x7f"};
+		"", "/", "a", "a/b", "/a/", "//a", "/a//b", "/.", "/..", "/a/./b", "/a/../b", "/a/..", "/a\nb", "/a\x7f", "/a ", "/a/ "};
 	for (size_t i = 0; i < sizeof clean / sizeof clean[0]; i++)
-		assert_true(file_path_clean(clean[i]));
+		assert_true(path_is_clean(clean[i]));
 	for (size_t i = 0; i < sizeof unclean / sizeof unclean[0]; i++)
-		assert_false(file_path_clean(unclean[i]));
-	assert_false(file_path_clean(NULL));
+		assert_false(path_is_clean(unclean[i]));
+	assert_false(path_is_clean(NULL));
 	char long_path[4097];
 	memset(long_path, 'x', sizeof long_path);
 	long_path[0] = '/';
 	long_path[4095] = '\0';
-	assert_true(file_path_clean(long_path));
+	assert_true(path_is_clean(long_path));
 	long_path[4095] = 'x';
 	long_path[4096] = '\0';
-	assert_false(file_path_clean(long_path));
+	assert_false(path_is_clean(long_path));
 }
 
 static void under_a_root(void **state)
