@@ -27,6 +27,9 @@
 #include "proto/document.h"
 #include "proto/topic.h"
 
+/* On a job: its backend cannot run its pods, and this is why. The job waits with reason InvalidSpec. */
+#define ANNOTATION_REFUSED "ilmare/refused"
+
 enum object_kind { OBJECT_JOB, OBJECT_DATASET, OBJECT_MODEL, OBJECT_SECRET, OBJECT_POD, OBJECT_NODE, OBJECT_KINDS };
 const char *object_kind_name(enum object_kind k); /* "IncrementalLearningJob", "Dataset", … */
 

@@ -183,7 +183,10 @@ static int read_annotations(job_view *v, const cJSON *object, error *err)
 {
 	const cJSON *annotations = json_member(json_member(object, "metadata"), "annotations");
 	const char *text = NULL;
-	int found = json_get_string(annotations, "metadata.annotations", ANNOTATION_RETRAIN, &text, err);
+	int found = json_get_string(annotations, "metadata.annotations", ANNOTATION_REFUSED, &text, err);
+	if (found != 0)
+		return found < 0 ? found : error_set(err, ERROR_INVALID, "%s", text);
+	found = json_get_string(annotations, "metadata.annotations", ANNOTATION_RETRAIN, &text, err);
 	if (found < 0)
 		return found;
 	if (text == NULL || strcmp(text, "better") == 0)

@@ -129,6 +129,14 @@ static void test_annotations(void **state)
 	job_state *s = harness_state(h, "j");
 	assert_string_equal(s->reason, "InvalidSpec");
 	job_state_free(s);
+	/* The backend's own reason comes first, as it stands. */
+	json_put_string(annotations, "ilmare/refused", "jobs.yaml:12: no command");
+	harness_touch(h, OBJECT_JOB, "j");
+	harness_run(h);
+	s = harness_state(h, "j");
+	assert_string_equal(s->reason, "InvalidSpec");
+	assert_string_equal(s->message, "jobs.yaml:12: no command");
+	job_state_free(s);
 	harness_free(h);
 }
 

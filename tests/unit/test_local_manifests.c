@@ -126,6 +126,67 @@ static void a_mistake_names_its_line_and_path(void **state)
 	check_job(4, "  name: helmet\n  labels: [a]", "f.yaml:5: metadata.labels: is a list, not a map of texts");
 }
 
+/* The job shows it; no round is begun for it. */
+static void a_job_that_cannot_run_is_taken_to_be_shown(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *template, *problem;
+	} rows[] = {
+		{"{spec: {containers: [{name: t, args: [run]}]}}",
+			"f.yaml:9: spec.trainSpec.template: the container's command is needed: without containers there is no image whose entry point "
+			"args "
+			"could go to"},
+		{"\n      spec:\n        containers:\n        - name: t\n          args: [run]",
+			"f.yaml:13: spec.trainSpec.template: the container's command is needed: without containers there is no image whose entry point "
+			"args could go to"},
+		{"\n      spec:\n        containers:\n        - name: t\n",
+			"f.yaml:12: spec.trainSpec.template: the container's command is needed: without containers there is no image whose entry point "
+			"args could go to"},
+		{"\n      spec:\n        containers: [{command: [a]}]\n        initContainers: [{name: x}]",
+			"f.yaml:12: spec.trainSpec.template: initContainers are not supported without containers (they are also what fetches remote "
+			"urls "
+			"for a worker)"},
+		{"{spec: {containers: [{command: [a]}, {command: [b]}]}}",
+			"f.yaml:9: spec.trainSpec.template: a pod must have exactly one container to be run without containers"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		manifest_file f;
+		const char *line = strstr(job_text, "    template: {spec"), *rest = strchr(line, '\n');
+		char *text = mem_printf("%.*s    template: %s%s", (int)(line - job_text), job_text, rows[i].template, rest);
+		parse(text, &f);
+		assert_int_equal(f.n, 1);
+		assert_int_equal(f.n_problems, 1);
+		assert_true(f.problems[0].refused);
+		assert_false(f.problems[0].warning || f.broken);
+		assert_string_equal(f.problems[0].text, rows[i].problem);
+		const cJSON *annotations = json_member(f.items[0].meta, "annotations");
+		assert_string_equal(cJSON_GetStringValue(json_member(annotations, "ilmare/refused")), rows[i].problem);
+		manifest_file_fini(&f);
+		free(text);
+	}
+}
+
+static void a_template_may_be_shared(void **state)
+{
+	(void)state;
+	manifest_file f;
+	buf text = {0};
+	const char *line = strstr(job_text, "    template: {spec"), *end = strchr(line, '\n'),
+			   *rest = strstr(job_text, "  evalSpec: {template: {}}\n");
+	buf_printf(&text, "%.*s    template: &w {spec: &s {containers: [&c {name: t, command: [run], args: [a]}]}}%.*s", (int)(line - job_text),
+		job_text, (int)(rest - end), end);
+	buf_printf(&text, "  evalSpec: {template: {<<: *w, spec: {<<: *s, containers: [{<<: *c, args: [b]}]}}}\n%s",
+		rest + strlen("  evalSpec: {template: {}}\n"));
+	parse(buf_text(&text), &f);
+	assert_int_equal(f.n_problems, 0);
+	char *eval = json_of(json_member(f.items[0].spec, "evalSpec"));
+	assert_string_equal(eval, "{\"template\":{\"spec\":{\"containers\":[{\"name\":\"t\",\"command\":[\"run\"],\"args\":[\"b\"]}]}}}");
+	free(eval);
+	manifest_file_fini(&f);
+	buf_fini(&text);
+}
+
 static void what_a_cluster_exports_is_taken(void **state)
 {
 	(void)state;
@@ -228,6 +289,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_has_the_types_of_its_fields),
 		cmocka_unit_test(a_mistake_names_its_line_and_path),
+		cmocka_unit_test(a_job_that_cannot_run_is_taken_to_be_shown),
+		cmocka_unit_test(a_template_may_be_shared),
 		cmocka_unit_test(what_a_cluster_exports_is_taken),
 		cmocka_unit_test(one_bad_document_does_not_hide_the_others),
 		cmocka_unit_test(a_secret_is_decoded_and_never_told),

@@ -155,6 +155,8 @@ static void log_problems(const manifest_file *content)
 		const manifest_problem *p = &content->problems[i];
 		if (p->warning)
 			log_warn("local", "a manifest has something that is ignored", L_STR("at", p->text));
+		else if (p->refused)
+			log_error("local", "a job cannot be run here; it begins nothing until its manifest is mended", L_STR("error", p->text));
 		else
 			log_error("local", "a manifest has an error; what it described before stays as it was", L_STR("error", p->text));
 	}

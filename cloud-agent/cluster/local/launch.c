@@ -10,6 +10,7 @@
 
 #include "cloud-agent/cluster/local/expand.h"
 #include "cloud-agent/cluster/local/manifests.h"
+#include "cloud-agent/cluster/local/template.h"
 #include "common/buf.h"
 #include "common/json.h"
 #include "common/mem.h"
@@ -25,16 +26,10 @@ static int refuse(launch *l, const char *reason, error *err, const char *text)
 	return error_set(err, ERROR_UNSUPPORTED, "%s", text);
 }
 
-static bool filled(const cJSON *obj, const char *name)
-{
-	const cJSON *m = json_member(obj, name);
-	return m != NULL && !cJSON_IsNull(m) && !((cJSON_IsArray(m) || cJSON_IsObject(m)) && m->child == NULL);
-}
-
 static void ignored_add(buf *names, const cJSON *obj, const char *const *fields, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (filled(obj, fields[i]) && strstr(buf_text(names), fields[i]) == NULL)
+		if (template_filled(obj, fields[i]) && strstr(buf_text(names), fields[i]) == NULL)
 			buf_printf(names, "%s%s", names->len > 0 ? ", " : "", fields[i]);
 	}
 }
@@ -95,7 +90,7 @@ static int add_variable(const cJSON *item, const char *ns, const launch_host *ho
 		return error_set(err, ERROR_UNSUPPORTED, "env %s: the value is not a text; put it in quotes", name);
 	}
 	char *text = NULL;
-	if (filled(item, "valueFrom")) {
+	if (template_filled(item, "valueFrom")) {
 		int code = secret_value(json_member(item, "valueFrom"), ns, host, l, &value, err);
 		if (code != 0)
 			return error_prefix(err, "env %s", name);
@@ -126,22 +121,6 @@ static int add_words(cJSON *command, const cJSON *words, const char *what, const
 		cJSON_AddItemToArray(command, cJSON_CreateString(text));
 		free(text);
 	}
-	return 0;
-}
-
-static int check_container(const cJSON *spec, const cJSON *container, launch *l, error *err)
-{
-	if (filled(spec, "initContainers"))
-		return refuse(l, refused, err,
-			"initContainers are not supported without containers (they are also what fetches remote urls for a worker)");
-	if (cJSON_GetArraySize(json_member(spec, "containers")) != 1 || !cJSON_IsObject(container))
-		return refuse(l, refused, err, "a pod must have exactly one container to be run without containers");
-	if (filled(container, "envFrom"))
-		return refuse(l, refused, err, "envFrom is not supported without containers; name the variables in env");
-	const cJSON *command = json_member(container, "command");
-	if (!cJSON_IsArray(command) || command->child == NULL)
-		return refuse(l, refused, err,
-			"the container's command is needed: without containers there is no image whose entry point args could go to");
 	return 0;
 }
 
@@ -212,13 +191,13 @@ int launch_make(const cJSON *pod, const launch_host *host, launch *out, error *e
 {
 	const cJSON *spec = json_member(pod, "spec"), *container = cJSON_GetArrayItem(json_member(spec, "containers"), 0);
 	*out = (launch){.reason = refused};
-	int code = check_container(spec, container, out, err);
-	if (code != 0)
-		return code;
+	template_fault fault;
+	if (template_faulty(spec, &fault))
+		return refuse(out, refused, err, fault.text);
 	out->spec = cJSON_CreateObject();
 	out->ignored = ignored_of(spec, container);
 	cJSON *env = cJSON_Duplicate(host->env, 1), *own = cJSON_CreateObject();
-	code = fill(pod, container, host, env, own, out, err);
+	int code = fill(pod, container, host, env, own, out, err);
 	json_put(out->spec, "env", env);
 	secret_delete(own);
 	if (code != 0) {

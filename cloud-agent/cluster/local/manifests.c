@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base64.h"
 #include "cloud-agent/cluster/local/manifest_fields.h"
+#include "cloud-agent/cluster/local/template.h"
+#include "common/base64.h"
 #include "common/buf.h"
 #include "common/json.h"
 #include "common/mem.h"
@@ -72,20 +73,22 @@ void secret_delete(cJSON *data)
 	cJSON_Delete(data);
 }
 
-static void problem_add(manifest_file *file, bool warning, char *text)
+/* Takes the text. */
+static void problem_add(manifest_file *file, manifest_problem problem)
 {
-	if (!warning)
+	if (!problem.warning && !problem.refused)
 		file->broken = true;
 	if (file->n_problems == MANIFEST_PROBLEMS_MAX) {
 		manifest_problem *last = &file->problems[file->n_problems - 1];
 		free(last->text);
 		last->text = mem_strdup("there are more problems than are shown here");
-		last->warning = last->warning && warning;
-		free(text);
+		last->warning = last->warning && problem.warning;
+		last->refused = last->refused && problem.refused;
+		free(problem.text);
 		return;
 	}
 	file->problems = mem_resize_array(file->problems, file->n_problems + 1, sizeof *file->problems);
-	file->problems[file->n_problems++] = (manifest_problem){warning, text};
+	file->problems[file->n_problems++] = problem;
 }
 
 static void problem_tell(void *ctx, bool warning, int line, const char *text)
@@ -93,13 +96,13 @@ static void problem_tell(void *ctx, bool warning, int line, const char *text)
 	reader *r = ctx;
 	if (!warning)
 		r->errors++;
-	problem_add(r->file, warning, mem_printf("%s:%d: %s", r->name, line, text));
+	problem_add(r->file, (manifest_problem){.warning = warning, .text = mem_printf("%s:%d: %s", r->name, line, text)});
 }
 
 void manifest_fail(const char *text, manifest_file *out)
 {
 	*out = (manifest_file){0};
-	problem_add(out, false, mem_strdup(text));
+	problem_add(out, (manifest_problem){.text = mem_strdup(text)});
 }
 
 static void manifest_fini(manifest *m)
@@ -230,6 +233,43 @@ static void warn_unknown(reader *r, const yaml_node *doc, const struct kind_row 
 	}
 }
 
+/* Where the fault is in the file: its own field, or what is nearest to it. */
+static int fault_line(const yaml_node *template, const template_fault *fault)
+{
+	const yaml_node *part = yaml_member(yaml_member(template, "spec"), fault->field);
+	const yaml_node *container = part != NULL && part->kind == YAML_SEQ ? part->child : NULL;
+	const yaml_node *inner = fault->in_first != NULL ? yaml_member(container, fault->in_first) : NULL;
+	return inner != NULL ? inner->line : fault->in_first != NULL && container != NULL ? container->line : part->line;
+}
+
+/* Pods that could never run are no reason to begin a round. Templates without containers are the core's to refuse, wherever it runs. */
+static void check_templates(reader *r, const yaml_node *spec, manifest *m)
+{
+	static const char *const parts[] = {"trainSpec", "evalSpec", "deploySpec"};
+	char *first = NULL;
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+		const cJSON *pod_spec = json_member(json_member(json_member(m->spec, parts[i]), "template"), "spec");
+		template_fault fault;
+		if (!template_filled(pod_spec, "containers") || !template_faulty(pod_spec, &fault))
+			continue;
+		int line = fault_line(yaml_member(yaml_member(spec, parts[i]), "template"), &fault);
+		char *text = mem_printf("%s:%d: spec.%s.template: %s", r->name, line, parts[i], fault.text);
+		if (first == NULL)
+			first = mem_strdup(text);
+		problem_add(r->file, (manifest_problem){.refused = true, .text = text});
+	}
+	cJSON *annotations = cJSON_GetObjectItemCaseSensitive(m->meta, "annotations");
+	cJSON_DeleteItemFromObjectCaseSensitive(annotations, ANNOTATION_REFUSED);
+	if (first == NULL)
+		return;
+	if (annotations == NULL) {
+		annotations = cJSON_CreateObject();
+		json_put(m->meta, "annotations", annotations);
+	}
+	json_put_string(annotations, ANNOTATION_REFUSED, first);
+	free(first);
+}
+
 static void document_read(reader *r, const yaml_node *doc)
 {
 	r->errors = 0;
@@ -245,6 +285,8 @@ static void document_read(reader *r, const yaml_node *doc)
 	} else {
 		const yaml_node *spec = yaml_member(doc, "spec");
 		m.spec = fields_read(row->spec, spec, "spec", spec != NULL ? spec->line : doc->line, &to);
+		if (r->errors == 0 && m.kind == OBJECT_JOB)
+			check_templates(r, spec, &m);
 	}
 	if (r->errors > 0) {
 		manifest_fini(&m);
@@ -263,11 +305,12 @@ void manifest_parse(const char *name, const char *data, size_t len, manifest_fil
 	size_t n = 0;
 	error err = {0};
 	if (yaml_parse(mem, name, data, len, MANIFEST_FILE_MAX, &docs, &n, &err) != 0) {
-		problem_add(out, false, mem_strdup(err.text));
+		problem_add(out, (manifest_problem){.text = mem_strdup(err.text)});
 		goto free_arena;
 	}
 	if (n > MANIFEST_DOCUMENTS_MAX) {
-		problem_add(out, false, mem_printf("%s: has %zu documents; at most %d are taken", name, n, MANIFEST_DOCUMENTS_MAX));
+		problem_add(out,
+			(manifest_problem){.text = mem_printf("%s: has %zu documents; at most %d are taken", name, n, MANIFEST_DOCUMENTS_MAX)});
 		goto free_arena;
 	}
 	for (size_t i = 0; i < n; i++)

@@ -1,7 +1,8 @@
 /* Manifests: the bytes of a YAML file become objects, and a list of all that is wrong with it.
  *
  * Kinds: Dataset, Model, IncrementalLearningJob (sedna.io/v1alpha1) and Secret (v1), several documents a file. A document with a mistake is
- * left out whole; the others of its file are taken, and the file is marked `broken`, so that its reader can keep what it had before. Pure.
+ * left out whole; the others of its file are taken, and the file is marked `broken`, so that its reader can keep what it had before. A job that
+ * is well-formed, but whose pods could not be run, is taken with the annotation ANNOTATION_REFUSED, so that it can show why. Pure.
  */
 #ifndef LOCAL_MANIFESTS_H
 #define LOCAL_MANIFESTS_H
@@ -24,8 +25,9 @@ typedef struct manifest {
 } manifest;
 
 typedef struct manifest_problem {
-	bool warning;
-	char *text; /* "jobs.yaml:12: spec.dataset.name: is missing" */
+	bool warning; /* nothing is left out but what it names */
+	bool refused; /* the job is taken, to be shown, not to be run */
+	char *text;   /* "jobs.yaml:12: spec.dataset.name: is missing" */
 } manifest_problem;
 
 typedef struct manifest_file {
