@@ -73,6 +73,13 @@ static const char *node_of(const struct row *row, const judge_nodes *nodes)
 	return nodes->deploy;
 }
 
+/* Rule 5: a round's samples begin at the cursor. What is not so was allocated from another one; the document tells the present one. */
+static bool begins_elsewhere(const job_view *v, const report *r)
+{
+	bool takes = r->position.stage == STAGE_TRAIN && r->what == REPORT_READY;
+	return takes && v->m.has_cursor && r->has_range && r->range.from != v->m.cursor.sample;
+}
+
 enum verdict report_judge(const job_view *v, bool hot, const judge_nodes *nodes, const report *r, enum phase *to, const char **why)
 {
 	*why = "the job has not begun";
@@ -94,6 +101,9 @@ enum verdict report_judge(const job_view *v, bool hot, const judge_nodes *nodes,
 		return VERDICT_IGNORE;
 	*why = "another node";
 	if (strcmp(node_name, r->node) != 0)
+		return VERDICT_IGNORE;
+	*why = "its samples do not begin at the cursor";
+	if (begins_elsewhere(v, r))
 		return VERDICT_IGNORE;
 	*to = row->what == REPORT_WRITTEN && hot ? PHASE_RUNNING : row->to;
 	*why = "accepted";

@@ -8,10 +8,14 @@
 static enum verdict judge(position at, enum stage stage, enum report_what what, int64_t round, const char *node_name, const char *reason,
 	bool hot, enum phase *to)
 {
-	job_view v = {.started = true, .pos = at};
+	job_view v = {.started = true, .pos = at, .m = {.has_cursor = true, .cursor = {.sample = 20}}};
 	judge_nodes nodes = {.dataset = "D", .worker = "T", .deploy = "P"};
 	report r = {.node = node_name, .what = what, .reason = reason, .position = {.round = round, .stage = stage}};
 	const char *why = NULL;
+	if (stage == STAGE_TRAIN && what == REPORT_READY) {
+		r.has_range = true;
+		r.range = (sample_range){.from = 20, .to = 30, .end = {.sample = 30}};
+	}
 	enum verdict verdict = report_judge(&v, hot, &nodes, &r, to, &why);
 	assert_non_null(why);
 	return verdict;
@@ -58,6 +62,45 @@ static void check(position at, enum stage stage, enum report_what what, const ch
 				assert_int_equal(to, hot ? PHASE_RUNNING : PHASE_STARTING);
 		}
 	}
+}
+
+/* Used samples are a prefix (rule 5): a round begins at the cursor, once there is one. */
+static void test_range_begins_at_the_cursor(void **state)
+{
+	(void)state;
+	job_view v = {.started = true, .pos = {.round = 3, .stage = STAGE_TRAIN, .phase = PHASE_WAITING}};
+	judge_nodes nodes = {.dataset = "D"};
+	report r = {.node = "D", .what = REPORT_READY, .position = {.round = 3, .stage = STAGE_TRAIN}, .has_range = true};
+	enum phase to;
+	const char *why;
+	for (int known = 0; known < 2; known++) {
+		v.m.has_cursor = known == 1;
+		v.m.cursor = (cursor){.sample = 20};
+		for (int64_t from = 19; from <= 21; from++) {
+			r.range = (sample_range){.from = from, .to = 30, .end = {.sample = 30}};
+			assert_int_equal(report_judge(&v, false, &nodes, &r, &to, &why), known == 1 && from != 20 ? VERDICT_IGNORE : VERDICT_ACCEPT);
+		}
+	}
+}
+
+/* Such a report is answered with the document, which tells the cursor. */
+static void test_range_that_begins_elsewhere(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	device d = {.node = "edge-1", .job = "j", .metric = 0.9, .samples = 20, .last_round = 1};
+	device_run(h, &d);
+	harness_expect(h, "j", 2, STAGE_TRAIN, PHASE_WAITING);
+	cloud_counters before, after;
+	controller_counters(h->c, &before);
+	stamp stamp_before = harness_stamp(h, DESIRED_OF_J);
+	harness_report(h, "j", 2, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .from = 5, .to = 12});
+	harness_run(h);
+	harness_expect(h, "j", 2, STAGE_TRAIN, PHASE_WAITING);
+	controller_counters(h->c, &after);
+	assert_int_equal(after.reports_ignored, before.reports_ignored + 1);
+	assert_true(stamp_compare(harness_stamp(h, DESIRED_OF_J), stamp_before) > 0);
+	harness_free(h);
 }
 
 static void test_table(void **state)
@@ -337,6 +380,8 @@ int main(void)
 	mem_init();
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_range_begins_at_the_cursor),
+		cmocka_unit_test(test_range_that_begins_elsewhere),
 		cmocka_unit_test(test_unknown_nodes),
 		cmocka_unit_test(test_ignored_and_answered),
 		cmocka_unit_test(test_foreign_node),
