@@ -13,12 +13,14 @@
 
 static metric_row core_rows[] = {
 	{CORE(jobs), METRIC_GAUGE, "ilmare_cloud_jobs", "Incremental-learning jobs in the cluster.", NULL},
-	{CORE(nodes), METRIC_GAUGE, "ilmare_cloud_nodes", "Nodes that were seen, or that an object names.", NULL},
-	{CORE(nodes_online), METRIC_GAUGE, "ilmare_cloud_nodes_online", "Of them connected.", NULL},
+	{CORE(nodes), METRIC_GAUGE, "ilmare_cloud_nodes", "Nodes whose edge agent was seen: their presence is retained by the broker.", NULL},
+	{CORE(nodes_online), METRIC_GAUGE, "ilmare_cloud_nodes_online", "Nodes whose edge agent is connected to the broker.", NULL},
 	{CORE(reports), METRIC_COUNTER, "ilmare_cloud_reports_total", "Reports received, repeats included.", NULL},
 	{CORE(reports_accepted), METRIC_COUNTER, "ilmare_cloud_reports_accepted_total", "Reports that moved a job.", NULL},
-	{CORE(reports_ignored), METRIC_COUNTER, "ilmare_cloud_reports_ignored_total", "Reports that did not match and were answered.", NULL},
-	{CORE(messages_refused), METRIC_COUNTER, "ilmare_cloud_messages_refused_total", "Malformed messages.", NULL},
+	{CORE(reports_ignored), METRIC_COUNTER, "ilmare_cloud_reports_ignored_total",
+		"Reports that did not match the job's position and were answered with it.", NULL},
+	{CORE(messages_refused), METRIC_COUNTER, "ilmare_cloud_messages_refused_total",
+		"Messages received that were malformed or not of this contract.", NULL},
 	{CORE(patches), METRIC_COUNTER, "ilmare_cloud_patches_total", "Status patches made.", NULL},
 	{CORE(conflicts), METRIC_COUNTER, "ilmare_cloud_conflicts_total", "Status patches refused because the object had changed.", NULL},
 	{CORE(pods_created), METRIC_COUNTER, "ilmare_cloud_pods_created_total", "Pods created.", NULL},

@@ -75,6 +75,7 @@ class Demo:
         self.deployed = self.refused = self.failed = 0
         self.broker_port = free_port(USUAL_PORT)
         self.worker_port = free_port()
+        self.cloud_port = free_port()
 
     # ---- processes ----
 
@@ -121,7 +122,7 @@ class Demo:
     def start_cloud(self):
         self.start("cloud", [self.bin / "ilmare-cloud", f"--local-manifests-dir={self.home}/manifests",
                              f"--local-state-dir={self.home}/cloud", f"--mqtt-brokers=mqtt://127.0.0.1:{self.broker_port}",
-                             f"--lc-server=http://127.0.0.1:{self.worker_port}", "--observe-port=0", "--local-stop-workers",
+                             f"--lc-server=http://127.0.0.1:{self.worker_port}", f"--observe-port={self.cloud_port}", "--local-stop-workers",
                              "--mqtt-reconnect-max=2s", "--rounds-backoff-min=2s"])
 
     def follow(self):
@@ -300,6 +301,7 @@ class Demo:
         print(f"\nEverything goes on running. The manifests, logs and models are in {self.home}")
         print(f"    another batch:  /usr/bin/python3 -B {HERE}/feed.py {self.home}/data/samples.txt")
         print(f"    edge metrics:   curl http://127.0.0.1:{self.worker_port}/metrics")
+        print(f"    cloud metrics:  curl http://127.0.0.1:{self.cloud_port}/metrics")
         print("Ctrl-C stops it.", flush=True)
         try:
             while True:
