@@ -32,6 +32,7 @@ struct app {
 	turn turn;
 	char *presence_topic;
 	bool rival; /* another agent of this name was born; to be acted on after the batch */
+	bool together; /* more objects of the same moment are to come */
 	bool cluster_started, synced, stopping;
 };
 
@@ -94,7 +95,17 @@ static void on_object(void *ctx, enum object_kind kind, const char *ns, const ch
 	app *a = ctx;
 
 	controller_object(a->core, kind, ns, name, object, clock_now());
-	turn_go(&a->turn);
+	if (!a->together)
+		turn_go(&a->turn);
+}
+
+static void on_together(void *ctx, bool begin)
+{
+	app *a = ctx;
+
+	a->together = begin;
+	if (!begin)
+		turn_go(&a->turn);
 }
 
 static void on_synced(void *ctx, bool synced)
@@ -249,7 +260,13 @@ static void start_core(app *a)
 
 static int start_cluster(app *a, error *err)
 {
-	cluster_events events = {.ctx = a, .object = on_object, .synced = on_synced, .lead = on_lead, .resign = on_resign, .fence = on_fence};
+	cluster_events events = {.ctx = a,
+		.object = on_object,
+		.together = on_together,
+		.synced = on_synced,
+		.lead = on_lead,
+		.resign = on_resign,
+		.fence = on_fence};
 
 	cluster_local_config config = {.manifests = a->options->manifests_dir,
 		.state = a->options->state_dir,

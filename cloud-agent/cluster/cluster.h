@@ -18,6 +18,8 @@ typedef struct cluster cluster;
 typedef struct cluster_events {
 	void *ctx;
 	void (*object)(void *ctx, enum object_kind kind, const char *ns, const char *name, cJSON *object); /* NULL: gone */
+	/* The objects that are told between (true) and (false) changed at the same moment: nothing is to be decided on a part of them. May be NULL. */
+	void (*together)(void *ctx, bool begin);
 	void (*synced)(void *ctx, bool synced);
 	void (*lead)(void *ctx, int64_t epoch);
 	void (*resign)(void *ctx);

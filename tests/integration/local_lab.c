@@ -26,10 +26,17 @@ static void on_object(void *ctx, enum object_kind kind, const char *ns, const ch
 {
 	lab *l = ctx;
 	char *key = mem_printf("%s/%s/%s", manifest_kind(kind), ns, name);
+	buf_printf(&l->order, "%c%s/%s ", object != NULL ? '+' : '-', manifest_kind(kind), name);
 	cJSON_DeleteItemFromObjectCaseSensitive(l->objects, key);
 	json_put(l->objects, key, object);
 	l->told++;
 	free(key);
+}
+
+static void on_together(void *ctx, bool begin)
+{
+	lab *l = ctx;
+	buf_puts(&l->order, begin ? "[" : "]");
 }
 
 static void on_synced(void *ctx, bool synced)
@@ -97,7 +104,13 @@ void lab_init(lab *l)
 
 int lab_try_start(lab *l, error *err)
 {
-	cluster_events events = {.ctx = l, .object = on_object, .synced = on_synced, .lead = on_lead, .resign = on_resign, .fence = on_fence};
+	cluster_events events = {.ctx = l,
+		.object = on_object,
+		.together = on_together,
+		.synced = on_synced,
+		.lead = on_lead,
+		.resign = on_resign,
+		.fence = on_fence};
 	assert_int_equal(uv_loop_init(&l->loop), 0);
 	l->synced = l->stopped = false;
 	cJSON_Delete(l->objects);
@@ -131,6 +144,7 @@ void lab_fini(lab *l)
 	folder_remove(l->folder);
 	cJSON_Delete(l->objects);
 	cJSON_Delete(l->object);
+	buf_fini(&l->order);
 	free(l->manifests);
 	free(l->state);
 	free(l->folder);

@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "cloud-agent/cluster/local/local.h"
+#include "common/buf.h"
 #include "tests/integration/child.h"
 #include "tests/integration/loop.h"
 
@@ -21,7 +22,8 @@ typedef struct lab {
 	int code; /* of the last answer */
 	char text[512];
 	cJSON *object;
-	int told; /* how often an object was told */
+	int told;  /* how often an object was told */
+	buf order; /* the same: "[+Model/x -Job/y]", in brackets what was told together */
 } lab;
 
 /* With short times: what takes seconds in life takes hundredths. */

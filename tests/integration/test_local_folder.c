@@ -73,6 +73,30 @@ static void changes_take_effect(void **state)
 	free(x);
 }
 
+#define DATASET "apiVersion: sedna.io/v1alpha1\nkind: Dataset\nmetadata: {name: d}\nspec: {url: /d, format: txt, nodeName: n}\n---\n"
+#define SECRET "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: v}\n---\n"
+#define WORKER "template: {spec: {containers: [{command: [a]}]}}"
+#define TRIGGER "trigger: {condition: {operator: gt, threshold: 1, metric: num_of_samples}}"
+#define JOB                                                                                                                                \
+	"apiVersion: sedna.io/v1alpha1\nkind: IncrementalLearningJob\nmetadata: {name: j}\nspec:\n  dataset: {name: d, trainProb: 1}\n"        \
+	"  initialModel: {name: m}\n  trainSpec: {" WORKER ", " TRIGGER "}\n  evalSpec: {" WORKER "}\n"                                        \
+	"  deploySpec: {model: {name: m}, " WORKER ", " TRIGGER "}\n  outputDir: /out\n---\n"
+
+/* A job never misses what its own file brings along. */
+static void what_changes_at_once_is_told_at_once(void **state)
+{
+	lab *l = *state;
+	lab_start(l);
+	buf_clear(&l->order);
+	lab_put(l, "a.yaml", JOB MODEL("m", "/1") "---\n" DATASET SECRET);
+	loop_until(&l->loop, url_is(l, "m", "/1"), 20000);
+	assert_string_equal(buf_text(&l->order), "[+Secret/s +Dataset/d +Model/m +IncrementalLearningJob/j ]");
+	buf_clear(&l->order);
+	lab_put(l, "a.yaml", MODEL("n", "/1"));
+	loop_until(&l->loop, gone(l, "m"), 20000);
+	assert_string_equal(buf_text(&l->order), "[+Model/n ][-IncrementalLearningJob/j -Model/m -Dataset/d -Secret/s ]");
+}
+
 static void a_moved_document_is_the_same_object(void **state)
 {
 	lab *l = *state;
@@ -267,6 +291,7 @@ int main(void)
 #define LAB_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		LAB_TEST(changes_take_effect),
+		LAB_TEST(what_changes_at_once_is_told_at_once),
 		LAB_TEST(a_moved_document_is_the_same_object),
 		LAB_TEST(a_broken_file_removes_nothing),
 		LAB_TEST(an_object_that_is_described_twice_stays_as_it_is),

@@ -60,6 +60,13 @@ static void on_pod(void *ctx, const char *ns, const char *name, cJSON *object)
 	on_object(ctx, OBJECT_POD, ns, name, object);
 }
 
+static void on_together(void *ctx, bool begin)
+{
+	local *l = ctx;
+	if (!l->stopping && l->base.events.together != NULL)
+		l->base.events.together(l->base.events.ctx, begin);
+}
+
 static const cJSON *on_secret(void *ctx, const char *ns, const char *name)
 {
 	local *l = ctx;
@@ -215,7 +222,7 @@ static int start(cluster *c, error *err)
 	l->pods =
 		pods_new(&(pods_host){.loop = l->loop, .store = l->store, .config = &l->config, .object = on_pod, .secret = on_secret, .ctx = l});
 	l->mirror = mirror_new(&(mirror_host){
-		.loop = l->loop, .store = l->store, .config = &l->config, .object = on_object, .read = on_read, .ctx = l});
+		.loop = l->loop, .store = l->store, .config = &l->config, .object = on_object, .together = on_together, .read = on_read, .ctx = l});
 	l->base.events.fence(l->base.events.ctx, MOMENT_NEVER);
 	l->base.events.lead(l->base.events.ctx, epoch);
 	return 0;

@@ -25,7 +25,8 @@ typedef struct missing {
 typedef struct told {
 	enum object_kind kind;
 	char *ns, *name;
-	cJSON *object; /* NULL: gone */
+	cJSON *object;
+	bool gone;
 } told;
 
 struct mirror {
@@ -56,7 +57,34 @@ static void tell_add(mirror *m, enum object_kind kind, const char *ns, const cha
 {
 	if ((m->n_tell & (m->n_tell - 1)) == 0)
 		m->tell = mem_resize_array(m->tell, m->n_tell > 0 ? m->n_tell * 2 : 1, sizeof *m->tell);
-	m->tell[m->n_tell++] = (told){kind, mem_strdup(ns), mem_strdup(name), object};
+	m->tell[m->n_tell++] = (told){kind, mem_strdup(ns), mem_strdup(name), object, object == NULL};
+}
+
+static void tell_one(mirror *m, told *t)
+{
+	m->host.object(m->host.ctx, t->kind, t->ns, t->name, t->object);
+	t->object = NULL;
+}
+
+/* What a job names is there before the job, and goes after it. */
+static void tell_in_order(mirror *m, told *tell, size_t n)
+{
+	static const enum object_kind order[] = {OBJECT_SECRET, OBJECT_DATASET, OBJECT_MODEL, OBJECT_JOB};
+	enum { KINDS = sizeof order / sizeof order[0] };
+	m->host.together(m->host.ctx, true);
+	for (size_t k = 0; k < KINDS; k++) {
+		for (size_t i = 0; i < n; i++) {
+			if (!tell[i].gone && tell[i].kind == order[k])
+				tell_one(m, &tell[i]);
+		}
+	}
+	for (size_t k = KINDS; k-- > 0;) {
+		for (size_t i = 0; i < n; i++) {
+			if (tell[i].gone && tell[i].kind == order[k])
+				tell_one(m, &tell[i]);
+		}
+	}
+	m->host.together(m->host.ctx, false);
 }
 
 /* Taken out first: whoever is told may do anything. */
@@ -66,11 +94,10 @@ static void tell_all(mirror *m, bool say)
 	size_t n = m->n_tell;
 	m->tell = NULL;
 	m->n_tell = 0;
+	if (say && n > 0)
+		tell_in_order(m, tell, n);
 	for (size_t i = 0; i < n; i++) {
-		if (say)
-			m->host.object(m->host.ctx, tell[i].kind, tell[i].ns, tell[i].name, tell[i].object);
-		else
-			cJSON_Delete(tell[i].object);
+		cJSON_Delete(tell[i].object);
 		free(tell[i].ns);
 		free(tell[i].name);
 	}

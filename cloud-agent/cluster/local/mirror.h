@@ -2,7 +2,7 @@
  *
  * Something new or changed takes effect at once; something that is no longer there is removed only when it has been missing for a while,
  * since editors and version control take a file away for a moment before they put the new one there. A folder that cannot be read changes
- * nothing. Loop thread.
+ * nothing. What one look finds is told together: what jobs name before the jobs, and what is gone after that, jobs first. Loop thread.
  */
 #ifndef LOCAL_MIRROR_H
 #define LOCAL_MIRROR_H
@@ -20,6 +20,8 @@ typedef struct mirror_host {
 	const cluster_local_config *config;
 	/* An object is like this now, or (NULL) gone. Takes the object. */
 	void (*object)(void *ctx, enum object_kind kind, const char *ns, const char *name, cJSON *object);
+	/* Around the objects of one look at the folder. */
+	void (*together)(void *ctx, bool begin);
 	/* The folder has been read completely for the first time, and all objects were told. If it fails all of that comes again. */
 	int (*read)(void *ctx, error *err);
 	void *ctx;
