@@ -30,6 +30,7 @@ void pod_name(enum worker_kind k, const char *job, const char *uid, int64_t roun
 void label_value(const char *text, char out[64]);
 
 enum post_kind { POST_TRAIN, POST_EVAL, POST_DEPLOY, POST_INFERENCE };
+const char *post_kind_word(enum post_kind k); /* as in the body: "train", "eval", "deploy", "inference" */
 enum post_status { POST_NO_STATUS, POST_RUNNING, POST_COMPLETED, POST_FAILED };
 
 /* The body of POST /sedna/workers/{worker}/info. */

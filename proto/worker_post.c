@@ -229,6 +229,11 @@ int worker_post_decode(const char *worker, const char *data, size_t len, worker_
 	return code;
 }
 
+const char *post_kind_word(enum post_kind k)
+{
+	return (unsigned)k < N_KINDS ? kind_words[k] : "?";
+}
+
 char *worker_post_encode(const worker_post *post)
 {
 	cJSON *root = cJSON_CreateObject();

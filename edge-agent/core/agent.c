@@ -120,6 +120,7 @@ void edge_agent_restore_dataset(edge_agent *a, const char *document, size_t len)
 
 void edge_agent_restore_provisional(edge_agent *a, const provisional *p)
 {
+	provisional whole = *p;
 	worker_post *body;
 	error err;
 	int http;
@@ -128,7 +129,8 @@ void edge_agent_restore_provisional(edge_agent *a, const provisional *p)
 		log_warn("store", "a stored early result cannot be read and is left out", L_STR("worker", p->worker), L_STR("error", err.text));
 		return;
 	}
-	provisional__add(a, p, body->kind, INT64_MIN, false);
+	whole.kind = body->kind;
+	provisional__add(a, &whole, INT64_MIN, false);
 	worker_post_free(body);
 }
 

@@ -109,7 +109,7 @@ enum edge_change_kind {
 	CHANGE_PUT_DATASET,      /* uid, text (the document) */
 	CHANGE_DROP_DATASET,     /* uid */
 	CHANGE_PUT_PROVISIONAL,  /* provisional */
-	CHANGE_DROP_PROVISIONAL, /* uid = worker name */
+	CHANGE_DROP_PROVISIONAL, /* provisional: what it is unique by */
 };
 
 typedef struct edge_change {

@@ -141,7 +141,6 @@ typedef struct worker_match {
 
 typedef struct kept { /* a provisional result */
 	provisional p;
-	enum post_kind kind;
 	int64_t since; /* mono, when p.uptime_ms was what it says */
 	size_t bytes;
 	bool putting, drop, dropping;
@@ -270,8 +269,8 @@ void provisional__begin(edge_agent *a); /* before the drafts, which say which on
 bool provisional__gather(edge_agent *a, moment now, bool allowed);
 void provisional__committed(edge_agent *a);
 void provisional__failed(edge_agent *a);
-kept *provisional__find(const edge_agent *a, const char *worker);
-void provisional__add(edge_agent *a, const provisional *p, enum post_kind kind, int64_t since, bool putting);
+kept *provisional__find(const edge_agent *a, const worker_post *body);
+void provisional__add(edge_agent *a, const provisional *p, int64_t since, bool putting);
 void provisional__fini(edge_agent *a);
 
 enum verdict {

@@ -63,7 +63,7 @@ static void note_information(edge_agent *a, job *j, const worker_post *body, wor
 static void post_judge(edge_agent *a, post *p, moment now)
 {
 	job *j = agent__job_by_name(a, p->body->ns, p->body->job);
-	const kept *k = provisional__find(a, p->body->worker);
+	const kept *k = provisional__find(a, p->body);
 	judgement said;
 
 	p->keep = false;

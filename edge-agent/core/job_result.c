@@ -89,7 +89,7 @@ static void draft_kept(draft *d)
 
 		if (k->putting || k->dropping || !is_of(d->j, k->p.ns, k->p.job))
 			continue;
-		said = judge__result(draft__view(d), d->j, k->kind, POST_COMPLETED, k->p.worker, &k->match);
+		said = judge__result(draft__view(d), d->j, k->p.kind, POST_COMPLETED, k->p.worker, &k->match);
 		d->j->result_needs_look |= said.verdict == VERDICT_LOOK;
 		if (said.verdict == VERDICT_STORE)
 			store_kept(d, k);

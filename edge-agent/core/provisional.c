@@ -11,16 +11,27 @@
 #include "common/log.h"
 #include "edge-agent/core/agent_internal.h"
 
-kept *provisional__find(const edge_agent *a, const char *worker)
+/* What a post would be kept as, but for its body; points into it. */
+static provisional of_post(const worker_post *body)
 {
+	return (provisional){.worker = (char *)(uintptr_t)body->worker,
+		.ns = (char *)(uintptr_t)body->ns,
+		.job = (char *)(uintptr_t)body->job,
+		.kind = body->kind};
+}
+
+kept *provisional__find(const edge_agent *a, const worker_post *body)
+{
+	const provisional sought = of_post(body);
+
 	for (size_t i = 0; i < a->n_kept; i++) {
-		if (strcmp(a->kept[i]->p.worker, worker) == 0)
+		if (provisional_same(&a->kept[i]->p, &sought))
 			return a->kept[i];
 	}
 	return NULL;
 }
 
-void provisional__add(edge_agent *a, const provisional *p, enum post_kind kind, int64_t since, bool putting)
+void provisional__add(edge_agent *a, const provisional *p, int64_t since, bool putting)
 {
 	kept *k = mem_alloc(sizeof(*k));
 
@@ -29,7 +40,7 @@ void provisional__add(edge_agent *a, const provisional *p, enum post_kind kind, 
 	k->p.job = mem_strdup(p->job);
 	k->p.body = mem_strdup(p->body);
 	k->p.uptime_ms = p->uptime_ms;
-	k->kind = kind;
+	k->p.kind = p->kind;
 	k->since = since;
 	k->putting = putting;
 	k->bytes = strlen(p->worker) + strlen(p->ns) + strlen(p->job) + strlen(p->body);
@@ -81,18 +92,17 @@ static bool is_expired(edge_agent *a, const kept *k, moment now)
 /* A post that is to be kept: into the list, marked as not durable yet; or the answer that there is no room. */
 static bool post_keep(edge_agent *a, post *p, moment now, bool allowed)
 {
-	provisional fresh = {
-		.worker = (char *)(uintptr_t)p->body->worker, .ns = (char *)(uintptr_t)p->body->ns, .job = (char *)(uintptr_t)p->body->job};
+	provisional fresh = of_post(p->body);
 	size_t before = a->n_kept;
 
-	if (provisional__find(a, p->body->worker) != NULL)
-		return false; /* one of the same worker is on its way: judged again after it */
+	if (provisional__find(a, p->body) != NULL)
+		return false; /* the same, posted twice, is on its way: judged again after it */
 	fresh.body = worker_post_encode(p->body);
 	if (is_full(a, strlen(fresh.worker) + strlen(fresh.ns) + strlen(fresh.job) + strlen(fresh.body))) {
 		p->status = 503;
 		p->message = "there is no more room for results of workers that are not known yet; try again later";
 	} else if (allowed) {
-		provisional__add(a, &fresh, p->body->kind, now.mono_ms, true);
+		provisional__add(a, &fresh, now.mono_ms, true);
 	}
 	free(fresh.body);
 	return a->n_kept > before;
@@ -116,7 +126,7 @@ bool provisional__gather(edge_agent *a, moment now, bool allowed)
 		any = true;
 		if (allowed) {
 			k->dropping = true;
-			commit__change(a, (edge_change){.kind = CHANGE_DROP_PROVISIONAL, .uid = k->p.worker});
+			commit__change(a, (edge_change){.kind = CHANGE_DROP_PROVISIONAL, .provisional = &k->p});
 		}
 	}
 	for (size_t i = 0; i < a->n_posts; i++) {

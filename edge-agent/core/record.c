@@ -209,3 +209,8 @@ void store_meta_copy(store_meta *to, const store_meta *from)
 	to->jobs = texts_copy(from->jobs, from->n_jobs);
 	to->datasets = texts_copy(from->datasets, from->n_datasets);
 }
+
+bool provisional_same(const provisional *a, const provisional *b)
+{
+	return a->kind == b->kind && strcmp(a->worker, b->worker) == 0 && strcmp(a->job, b->job) == 0 && strcmp(a->ns, b->ns) == 0;
+}

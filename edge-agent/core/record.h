@@ -78,11 +78,14 @@ typedef struct store_meta {
 } store_meta;
 void store_meta_fini(store_meta *m);
 
-/* A well-formed result of a worker that no document expects yet. Unique by worker. */
+/* A well-formed result of a worker that no document expects yet. Unique by (worker, ns, job, kind): what a name
+ * alone says of a worker that nobody knows is only what was posted. */
 typedef struct provisional {
 	char *worker, *ns, *job;
-	char *body;        /* as worker_post_encode gives it */
-	int64_t uptime_ms; /* how long it has been kept, counted while the agent runs */
+	enum post_kind kind; /* the body's; not set when the store gives it back */
+	char *body;          /* as worker_post_encode gives it */
+	int64_t uptime_ms;   /* how long it has been kept, counted while the agent runs */
 } provisional;
+bool provisional_same(const provisional *a, const provisional *b); /* of one key */
 
 #endif

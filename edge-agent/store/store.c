@@ -154,7 +154,8 @@ static int check_integrity(store *s, error *err)
 	return code;
 }
 
-static int make_tables(store *s, error *err)
+/* In one transaction: these statements, and then the present version. */
+static int change_tables(store *s, const char *statements, error *err)
 {
 	char sql[64];
 	int code = 0;
@@ -162,7 +163,7 @@ static int make_tables(store *s, error *err)
 	if (sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		return store__error(s, err, "begin to make its tables");
 	snprintf(sql, sizeof sql, "PRAGMA application_id = %d", APPLICATION_ID);
-	if (sqlite3_exec(s->db, STORE_TABLES, NULL, NULL, NULL) != SQLITE_OK || sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+	if (sqlite3_exec(s->db, statements, NULL, NULL, NULL) != SQLITE_OK || sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
 		code = store__error(s, err, "make its tables");
 	snprintf(sql, sizeof sql, "PRAGMA user_version = %d", STORE_SCHEMA);
 	if (code == 0 && sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
@@ -174,7 +175,6 @@ static int make_tables(store *s, error *err)
 	return code;
 }
 
-/* Schema 1 is the first; a later one adds a case that runs its ALTERs in one transaction and falls through to the next. */
 static int upgrade(store *s, error *err)
 {
 	int64_t version = 0, application = 0, tables = 0;
@@ -182,8 +182,10 @@ static int upgrade(store *s, error *err)
 	if (pragma_int(s->db, "PRAGMA user_version", &version) != 0 || pragma_int(s->db, "PRAGMA application_id", &application) != 0 ||
 		pragma_int(s->db, "SELECT count(*) FROM sqlite_master", &tables) != 0)
 		return store__error(s, err, "read its version");
-	if (tables == 0 && application == 0 && version == 0)
-		return make_tables(s, err);
+	/* Also a file of 0 bytes that was there: nothing was ever stored in it. */
+	s->made = tables == 0 && application == 0 && version == 0;
+	if (s->made)
+		return change_tables(s, STORE_TABLES, err);
 	if (application != APPLICATION_ID)
 		return error_set(err, ERROR_CORRUPT, "store %s is a database of another program", s->path);
 	if (version > STORE_SCHEMA)
@@ -193,7 +195,7 @@ static int upgrade(store *s, error *err)
 			s->path, (long long)version, STORE_SCHEMA);
 	if (version < 1)
 		return error_set(err, ERROR_CORRUPT, "store %s has schema %lld", s->path, (long long)version);
-	return 0;
+	return version == 1 ? change_tables(s, STORE_UPGRADE_2, err) : 0;
 }
 
 static int configure(store *s, error *err)
@@ -314,7 +316,6 @@ int store_open(const char *path, const char *node, store **out, bool *fresh, err
 	s->path = mem_strdup(path);
 	s->node = mem_strdup(node);
 	s->lock = -1;
-	*fresh = access(path, F_OK) != 0;
 	code = lock_file(s, err);
 	if (code != 0)
 		goto fail;
@@ -334,7 +335,6 @@ int store_open(const char *path, const char *node, store **out, bool *fresh, err
 	if (why) {
 		close_database(s);
 		code = set_aside(s, why, &first);
-		*fresh = true;
 		if (code == 0)
 			code = open_database(s, &first);
 	}
@@ -344,6 +344,7 @@ int store_open(const char *path, const char *node, store **out, bool *fresh, err
 		goto fail;
 	}
 	*out = s;
+	*fresh = s->made;
 	return 0;
 fail:
 	store_close(s);

@@ -17,13 +17,14 @@
 #include "edge-agent/core/agent.h"
 #include "edge-agent/core/record.h"
 
-enum { STORE_SCHEMA = 1 };
+enum { STORE_SCHEMA = 2 };
 
 typedef struct store store;
 
 /* Open or make `path` for this node. A file that is damaged or was made for another node is renamed to "{path}.bad-{n}" or
- * "{path}.node-{n}" with its WAL (the last 3 are kept), logged, and a new store begun; *fresh says so. Errors: DENIED, IO, NO_SPACE;
- * EXISTS when another process has it open; UNSUPPORTED when a newer version of this program made it (nothing is touched then). */
+ * "{path}.node-{n}" with its WAL (the last 3 are kept), logged, and a new store begun. *fresh: a new one was begun, for whatever reason; so
+ * is one in a file of 0 bytes. Errors: DENIED, IO, NO_SPACE; EXISTS when another process has it open; UNSUPPORTED when a newer version of
+ * this program made it (nothing is touched then). */
 int store_open(const char *path, const char *node, store **out, bool *fresh, error *err);
 void store_close(store *s);
 

@@ -7,17 +7,25 @@
 
 #include "edge-agent/store/store.h"
 
-/* The tables, as of STORE_SCHEMA 1. `sum` is a checksum over the other columns (store__sum). */
+/* The tables, as of STORE_SCHEMA 2. `sum` is a checksum over the other columns (store__sum); the kind of an early result is in its body, too, and not
+ * counted twice. */
+#define STORE_TABLE_PROVISIONAL                                                                                                            \
+	"CREATE TABLE provisional(worker TEXT, namespace TEXT, job TEXT, kind TEXT, body TEXT NOT NULL, uptime INTEGER NOT NULL,"              \
+	" sum INTEGER NOT NULL, PRIMARY KEY(worker, namespace, job, kind));"
 #define STORE_TABLES                                                                                                                       \
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;"                                    \
 	"CREATE TABLE job(uid TEXT PRIMARY KEY, document TEXT NOT NULL, state TEXT NOT NULL, sum INTEGER NOT NULL);"                           \
 	"CREATE TABLE report(uid TEXT, round INTEGER, stage TEXT, what TEXT, phase TEXT NOT NULL, seq INTEGER NOT NULL,"                       \
 	" settled INTEGER NOT NULL, first INTEGER NOT NULL, reason TEXT, payload TEXT NOT NULL, sum INTEGER NOT NULL,"                         \
 	" PRIMARY KEY(uid, round, stage, what));"                                                                                              \
-	"CREATE TABLE dataset(uid TEXT PRIMARY KEY, document TEXT NOT NULL, sum INTEGER NOT NULL);"                                            \
-	"CREATE TABLE provisional(worker TEXT PRIMARY KEY, namespace TEXT NOT NULL, job TEXT NOT NULL, body TEXT NOT NULL,"                    \
-	" uptime INTEGER NOT NULL, sum INTEGER NOT NULL);"                                                                                     \
+	"CREATE TABLE dataset(uid TEXT PRIMARY KEY, document TEXT NOT NULL, sum INTEGER NOT NULL);" STORE_TABLE_PROVISIONAL                    \
 	"CREATE TABLE scan(url TEXT, format TEXT, state TEXT NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY(url, format));"
+
+/* Schema 1 kept one early result for each worker's name. */
+#define STORE_UPGRADE_2                                                                                                                    \
+	"ALTER TABLE provisional RENAME TO provisional_1;" STORE_TABLE_PROVISIONAL                                                             \
+	"INSERT INTO provisional SELECT worker, namespace, job, CASE WHEN json_valid(body) THEN json_extract(body, '$.kind') END, body,"       \
+	" uptime, sum FROM provisional_1; DROP TABLE provisional_1;"
 
 /* An UPDATE of a row with what is in it already writes pages for nothing: hence the WHERE of each. */
 #define STORE_STATEMENTS(X)                                                                                                                \
@@ -45,9 +53,9 @@
 		"INSERT INTO dataset VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET document = ?2, sum = ?3"                                         \
 		" WHERE (document, sum) IS NOT (?2, ?3)")                                                                                          \
 	X(DATASET_DROP, "DELETE FROM dataset WHERE uid = ?1")                                                                                  \
-	X(PROVISIONAL_ALL, "SELECT worker, namespace, job, body, uptime, sum FROM provisional ORDER BY worker")                                \
-	X(PROVISIONAL_PUT, "INSERT OR REPLACE INTO provisional VALUES(?1, ?2, ?3, ?4, ?5, ?6)")                                                \
-	X(PROVISIONAL_DROP, "DELETE FROM provisional WHERE worker = ?1")                                                                       \
+	X(PROVISIONAL_ALL, "SELECT worker, namespace, job, body, uptime, sum FROM provisional ORDER BY worker, namespace, job, kind")          \
+	X(PROVISIONAL_PUT, "INSERT OR REPLACE INTO provisional VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                            \
+	X(PROVISIONAL_DROP, "DELETE FROM provisional WHERE worker = ?1 AND namespace = ?2 AND job = ?3 AND kind = ?4")                         \
 	X(SCAN_ALL, "SELECT url, format FROM scan")                                                                                            \
 	X(SCAN_GET, "SELECT state, sum FROM scan WHERE url = ?1 AND format = ?2")                                                              \
 	X(SCAN_PUT, "INSERT OR REPLACE INTO scan VALUES(?1, ?2, ?3, ?4)")                                                                      \
@@ -64,7 +72,8 @@ struct store {
 	sqlite3 *db;
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 	char *path, *node;
-	int lock; /* descriptor of "{path}.lock" */
+	bool made; /* this open made the tables */
+	int lock;  /* descriptor of "{path}.lock" */
 };
 
 /* sqlite's last error as ours: FULL, READONLY and disk I/O caused by ENOSPC -> NO_SPACE, CORRUPT/NOTADB -> CORRUPT, BUSY/LOCKED -> EXISTS, else IO. */

@@ -156,16 +156,24 @@ static int put_dataset(store *s, const char *uid, const char *document, error *e
 	return store__run(s, st, err, "store a dataset");
 }
 
-static int put_provisional(store *s, const provisional *p, error *err)
+static sqlite3_stmt *provisional_statement(store *s, enum store_statement which, const provisional *p)
 {
-	sqlite3_stmt *st = store__statement(s, STATEMENT_PROVISIONAL_PUT);
+	sqlite3_stmt *st = store__statement(s, which);
 
 	store__bind(st, 1, p->worker);
 	store__bind(st, 2, p->ns);
 	store__bind(st, 3, p->job);
-	store__bind(st, 4, p->body);
-	sqlite3_bind_int64(st, 5, p->uptime_ms);
-	sqlite3_bind_int64(st, 6, store__sum(4, p->worker, p->ns, p->job, p->body));
+	store__bind(st, 4, post_kind_word(p->kind));
+	return st;
+}
+
+static int put_provisional(store *s, const provisional *p, error *err)
+{
+	sqlite3_stmt *st = provisional_statement(s, STATEMENT_PROVISIONAL_PUT, p);
+
+	store__bind(st, 5, p->body);
+	sqlite3_bind_int64(st, 6, p->uptime_ms);
+	sqlite3_bind_int64(st, 7, store__sum(4, p->worker, p->ns, p->job, p->body));
 	return store__run(s, st, err, "store a worker's result");
 }
 
@@ -188,7 +196,7 @@ static int apply(store *s, const edge_change *c, error *err)
 	case CHANGE_PUT_PROVISIONAL:
 		return put_provisional(s, c->provisional, err);
 	case CHANGE_DROP_PROVISIONAL:
-		return drop_keyed(s, STATEMENT_PROVISIONAL_DROP, c->uid, err);
+		return store__run(s, provisional_statement(s, STATEMENT_PROVISIONAL_DROP, c->provisional), err, "drop an early result");
 	}
 	return error_set(err, ERROR_INTERNAL, "change %d", (int)c->kind);
 }

@@ -103,14 +103,15 @@ static provisional early_copy(const provisional *p)
 	return (provisional){.worker = mem_strdup(p->worker),
 		.ns = mem_strdup(p->ns),
 		.job = mem_strdup(p->job),
+		.kind = p->kind,
 		.body = mem_strdup(p->body),
 		.uptime_ms = p->uptime_ms};
 }
 
-static void drop_early(saved *s, const char *worker)
+static void drop_early(saved *s, const provisional *p)
 {
 	for (size_t i = 0; i < s->n_early; i++) {
-		if (strcmp(s->early[i].worker, worker) == 0) {
+		if (provisional_same(&s->early[i], p)) {
 			early_free(&s->early[i]);
 			s->early[i] = s->early[--s->n_early];
 			return;
@@ -122,7 +123,7 @@ static void put_early(saved *s, const provisional *p)
 {
 	provisional copy = early_copy(p);
 
-	drop_early(s, p->worker);
+	drop_early(s, p);
 	s->early = mem_resize_array(s->early, s->n_early + 1, sizeof(*s->early));
 	s->early[s->n_early++] = copy;
 }
@@ -153,7 +154,7 @@ void saved_apply(saved *s, const edge_change *changes, size_t n)
 			put_early(s, c->provisional);
 			break;
 		case CHANGE_DROP_PROVISIONAL:
-			drop_early(s, c->uid);
+			drop_early(s, c->provisional);
 			break;
 		}
 	}

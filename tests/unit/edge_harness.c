@@ -140,10 +140,10 @@ static void dataset_drop(bench *b, const char *uid)
 	}
 }
 
-static void kept_drop(bench *b, const char *worker)
+static void kept_drop(bench *b, const provisional *p)
 {
 	for (size_t i = 0; i < b->n_kept; i++) {
-		if (strcmp(b->kept[i].worker, worker) != 0)
+		if (!provisional_same(&b->kept[i], p))
 			continue;
 		free(b->kept[i].worker);
 		free(b->kept[i].ns);
@@ -188,15 +188,16 @@ static void change_apply(bench *b, const edge_change *c)
 		dataset_drop(b, c->uid);
 		break;
 	case CHANGE_PUT_PROVISIONAL:
-		kept_drop(b, c->provisional->worker);
+		kept_drop(b, c->provisional);
 		b->kept[b->n_kept++] = (provisional){.worker = mem_strdup(c->provisional->worker),
 			.ns = mem_strdup(c->provisional->ns),
 			.job = mem_strdup(c->provisional->job),
+			.kind = c->provisional->kind,
 			.body = mem_strdup(c->provisional->body),
 			.uptime_ms = c->provisional->uptime_ms};
 		break;
 	case CHANGE_DROP_PROVISIONAL:
-		kept_drop(b, c->uid);
+		kept_drop(b, c->provisional);
 		break;
 	}
 }

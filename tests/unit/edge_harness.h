@@ -125,6 +125,7 @@ cursor bench_cursor(const bench *b, int64_t sample, int64_t line);
 /* ---- workers ---- */
 
 uint64_t bench_post(bench *b, enum post_kind kind, enum post_status status, const char *worker); /* no turn */
+uint64_t bench_post_of(bench *b, enum post_kind kind, enum post_status status, const char *worker, const char *job);
 void bench_worker(enum worker_kind kind, const char *uid, int64_t round, char out[WORKER_NAME_SIZE]);
 int bench_completed(bench *b, enum worker_kind kind, int64_t round); /* of U1: post, turn, answer */
 

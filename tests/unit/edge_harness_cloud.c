@@ -128,6 +128,11 @@ void bench_worker(enum worker_kind kind, const char *uid, int64_t round, char ou
 
 uint64_t bench_post(bench *b, enum post_kind kind, enum post_status status, const char *worker)
 {
+	return bench_post_of(b, kind, status, worker, "job");
+}
+
+uint64_t bench_post_of(bench *b, enum post_kind kind, enum post_status status, const char *worker, const char *job)
+{
 	static const char *const kinds[] = {"train", "eval", "deploy", "inference"};
 	static const char *const statuses[] = {"", "running", "completed", "failed"};
 	char body[1024];
@@ -136,10 +141,10 @@ uint64_t bench_post(bench *b, enum post_kind kind, enum post_status status, cons
 	int http;
 
 	snprintf(body, sizeof(body),
-		"{\"name\":\"%s\",\"namespace\":\"ns\",\"ownerName\":\"job\",\"ownerKind\":\"incrementallearningjob\",\"kind\":\"%s\","
+		"{\"name\":\"%s\",\"namespace\":\"ns\",\"ownerName\":\"%s\",\"ownerKind\":\"incrementallearningjob\",\"kind\":\"%s\","
 		"\"status\":\"%s\",\"results\":[{\"format\":\"pb\",\"url\":\"/out/train/new.pb\",\"metrics\":{\"acc\":0.9}}],"
 		"\"ownerInfo\":{\"inferenceNumber\":5,\"hardExampleNumber\":2}}",
-		worker, kinds[kind], statuses[status]);
+		worker, job, kinds[kind], statuses[status]);
 	if (worker_post_decode(worker, body, strlen(body), &post, &http, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_true(b->next_post + 1 < BENCH_MAX);

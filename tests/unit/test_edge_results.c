@@ -355,6 +355,36 @@ static void test_provisional_store_is_bounded(void **state)
 	bench_fini(&b);
 }
 
+/* A name that nobody knows yet says little: what is posted under it for another job, or as another kind, is a result of its own. */
+static void test_early_results_of_one_name(void **state)
+{
+	bench b;
+	desired d = running(STAGE_EVAL, 1);
+	char name[WORKER_NAME_SIZE];
+	uint64_t ids[5];
+	(void)state;
+
+	bench_init_with(&b, little_room);
+	bench_ready(&b);
+	bench_worker(WORKER_EVAL, U1, 1, name);
+	ids[0] = bench_post_of(&b, POST_EVAL, POST_COMPLETED, name, "other");
+	ids[1] = bench_post_of(&b, POST_TRAIN, POST_COMPLETED, name, "job");
+	ids[2] = bench_post_of(&b, POST_EVAL, POST_COMPLETED, name, "job");
+	ids[3] = bench_post_of(&b, POST_EVAL, POST_COMPLETED, name, "job");
+	ids[4] = bench_post_of(&b, POST_EVAL, POST_COMPLETED, name, "third"); /* no room */
+	bench_turn(&b);
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(b.replies[ids[i]], i < 4 ? 200 : 503);
+	assert_int_equal(b.n_kept, 3);
+	bench_restart(&b);
+	bench_send(&b, &d);
+	assert_non_null(bench_row(&b, 1, STAGE_EVAL, REPORT_COMPLETED));
+	assert_int_equal(b.n_kept, 2);
+	bench_sleep(&b, 3600 * 1000);
+	assert_int_equal(b.n_kept, 0);
+	bench_fini(&b);
+}
+
 static void test_commit_failures_of_provisional_results(void **state)
 {
 	bench b;
@@ -519,6 +549,7 @@ int main(void)
 		cmocka_unit_test(test_result_before_its_document_on_the_dataset_node),
 		cmocka_unit_test(test_result_of_a_round_that_is_over_is_dropped),
 		cmocka_unit_test(test_provisional_store_is_bounded),
+		cmocka_unit_test(test_early_results_of_one_name),
 		cmocka_unit_test(test_commit_failures_of_provisional_results),
 		cmocka_unit_test(test_waiting_posts_are_bounded),
 		cmocka_unit_test(test_results_missing),

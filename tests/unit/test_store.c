@@ -176,11 +176,117 @@ static void newer_schema_is_left_alone(void **state)
 	error err = {0};
 
 	store_close(s);
-	sql(p, "PRAGMA user_version = 2");
+	sql(p, "PRAGMA user_version = 3");
 	assert_int_equal(store_open(p->path, "edge-1", &s, &fresh, &err), ERROR_UNSUPPORTED);
-	assert_non_null(strstr(err.text, "has schema 2"));
+	assert_non_null(strstr(err.text, "has schema 3"));
 	assert_false(exists(p, ".bad-1"));
-	sql(p, "PRAGMA user_version = 1");
+	sql(p, "PRAGMA user_version = 2");
+	s = open_store(p, &fresh);
+	assert_false(fresh);
+	store_close(s);
+}
+
+static const char *kept_rows(struct place *p)
+{
+	static char text[400];
+	sqlite3 *db;
+	sqlite3_stmt *st;
+
+	text[0] = '\0';
+	assert_int_equal(sqlite3_open(p->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, "SELECT namespace || '/' || job || '/' || kind FROM provisional ORDER BY 1", -1, &st, NULL),
+		SQLITE_OK);
+	while (sqlite3_step(st) == SQLITE_ROW)
+		snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", (const char *)sqlite3_column_text(st, 0));
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+	return text;
+}
+
+static int64_t kept_by(store *s)
+{
+	edge_agent *a = restore(s);
+	edge_counters counters;
+
+	edge_agent_counters(a, &counters);
+	edge_agent_free(a);
+	return counters.provisional;
+}
+
+static provisional early_result(char *job, enum post_kind kind)
+{
+	static char worker[] = "w", ns[] = "ns", body[2][300];
+
+	snprintf(body[kind], sizeof body[kind],
+		"{\"name\":\"w\",\"namespace\":\"ns\",\"ownerName\":\"job\",\"ownerKind\":\"incrementallearningjob\",\"kind\":\"%s\","
+		"\"status\":\"completed\",\"results\":[{\"format\":\"pb\",\"url\":\"/m\"}]}",
+		post_kind_word(kind));
+	return (provisional){.worker = worker, .ns = ns, .job = job, .kind = kind, .body = body[kind]};
+}
+
+static void early_results_of_one_worker(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	char job_name[] = "job", other_name[] = "other";
+	provisional train = early_result(job_name, POST_TRAIN);
+	provisional eval = early_result(job_name, POST_EVAL);
+	provisional other = early_result(other_name, POST_EVAL);
+	edge_change put_all[] = {{.kind = CHANGE_PUT_PROVISIONAL, .provisional = &train},
+		{.kind = CHANGE_PUT_PROVISIONAL, .provisional = &eval}, {.kind = CHANGE_PUT_PROVISIONAL, .provisional = &other}};
+	edge_change drop = {.kind = CHANGE_DROP_PROVISIONAL, .provisional = &eval};
+
+	assert_int_equal(store_commit(s, put_all, 3, NULL), 0);
+	assert_int_equal(store_commit(s, put_all, 1, NULL), 0);
+	assert_int_equal(kept_by(s), 3);
+	assert_int_equal(store_commit(s, &drop, 1, NULL), 0);
+	assert_int_equal(kept_by(s), 2);
+	store_close(s);
+	assert_string_equal(kept_rows(p), "ns/job/train ns/other/eval ");
+}
+
+/* Schema 1 held one early result for each worker's name. */
+static void a_store_of_schema_1_is_taken_over(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	char job_name[] = "job";
+	provisional early = early_result(job_name, POST_TRAIN);
+	edge_change put_early = {.kind = CHANGE_PUT_PROVISIONAL, .provisional = &early};
+
+	assert_int_equal(store_commit(s, &put_early, 1, NULL), 0);
+	store_close(s);
+	sql(p,
+		"ALTER TABLE provisional RENAME TO newer;"
+		"CREATE TABLE provisional(worker TEXT PRIMARY KEY, namespace TEXT NOT NULL, job TEXT NOT NULL, body TEXT NOT NULL,"
+		" uptime INTEGER NOT NULL, sum INTEGER NOT NULL);"
+		"INSERT INTO provisional SELECT worker, namespace, job, body, uptime, sum FROM newer; DROP TABLE newer;"
+		"INSERT INTO provisional VALUES('x', 'ns', 'damaged', '{', 0, 0); PRAGMA user_version = 1");
+	s = open_store(p, &fresh);
+	assert_false(fresh);
+	assert_int_equal(kept_by(s), 1);
+	put_early.kind = CHANGE_DROP_PROVISIONAL;
+	assert_int_equal(store_commit(s, &put_early, 1, NULL), 0);
+	assert_int_equal(kept_by(s), 0);
+	store_close(s);
+	s = open_store(p, &fresh);
+	assert_int_equal(kept_by(s), 0);
+	store_close(s);
+}
+
+/* A file of 0 bytes holds no store yet: somebody made it, or a run ended before it wrote anything. */
+static void an_empty_file_is_a_new_store(void **state)
+{
+	struct place *p = *state;
+	bool fresh;
+	store *s;
+
+	assert_int_equal(file_write(p->path, "", 0, 0600, NULL), 0);
+	s = open_store(p, &fresh);
+	assert_true(fresh);
+	store_close(s);
 	s = open_store(p, &fresh);
 	assert_false(fresh);
 	store_close(s);
@@ -428,6 +534,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_process_at_a_time, place_setup, place_teardown),
 		cmocka_unit_test_setup_teardown(another_nodes_store_is_set_aside, place_setup, place_teardown),
 		cmocka_unit_test_setup_teardown(newer_schema_is_left_alone, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(early_results_of_one_worker, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(a_store_of_schema_1_is_taken_over, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(an_empty_file_is_a_new_store, place_setup, place_teardown),
 		cmocka_unit_test_setup_teardown(foreign_file_is_set_aside, place_setup, place_teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_row_is_dropped_alone, place_setup, place_teardown),
 		cmocka_unit_test_setup_teardown(damaged_pages, place_setup, place_teardown),
