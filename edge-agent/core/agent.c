@@ -69,6 +69,7 @@ void edge_agent_free(edge_agent *a)
 	free(a->jobs);
 	free(a->datasets);
 	files__fini(a);
+	status__fini(a);
 	store_meta_fini(&a->meta);
 	store_meta_fini(&a->meta_next);
 	for (size_t i = 0; i < a->config.n_capabilities; i++)
@@ -156,8 +157,7 @@ void edge_agent_link(edge_agent *a, bool up, moment now)
 	a->birth_attempts = 0;
 	for (size_t i = 0; i < a->n_jobs; i++)
 		outbox__link_up(a->jobs[i], now);
-	for (size_t i = 0; i < a->n_datasets; i++)
-		a->datasets[i]->dirty = a->datasets[i]->force = true;
+	status__link_up(a);
 }
 
 void edge_agent_room(edge_agent *a, bool room)

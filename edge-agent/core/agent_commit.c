@@ -158,6 +158,7 @@ static void datasets_committed(edge_agent *a)
 		dataset *d = a->datasets[i];
 
 		if (d->dropping && d->incoming == NULL) {
+			status__left(a, d);
 			messages__dataset_free(a, d);
 			continue;
 		}
@@ -171,6 +172,7 @@ static void datasets_committed(edge_agent *a)
 		d->draft_text = NULL;
 		d->dropping = false;
 		d->dirty = true;
+		status__held(a, d);
 	}
 }
 

@@ -131,6 +131,11 @@ typedef struct dataset { /* one of dataset documents */
 	char *published; /* the last status, without its time */
 } dataset;
 
+typedef struct departed { /* a dataset that left: its retained status is to be cleared */
+	char *ns, *name;
+	bool due;
+} departed;
+
 /* To whom a worker's name belongs, kept since finding out costs a hash per round tried. */
 typedef struct worker_match {
 	char uid[TEXT_MAX_UID + 1]; /* tried with this job … */
@@ -199,6 +204,8 @@ struct edge_agent {
 	dataset **datasets;
 	size_t n_datasets;
 	edge_file **files;
+	departed *departed;
+	size_t n_departed;
 	size_t n_files;
 	kept **kept;
 	size_t n_kept;
@@ -365,6 +372,12 @@ char *presence__payload(const edge_agent *a, bool online, const char *ts);
 bool status__publish(edge_agent *a, moment now, edge_action *out);
 void status__dirty(edge_agent *a, const char *dataset_uid);
 bool stats__publish(edge_agent *a, moment now, edge_action *out);
+/* The dataset's row is gone; its memory is not yet. */
+void status__left(edge_agent *a, const dataset *d);
+/* One of this name is held (again): nothing is to be cleared. */
+void status__held(edge_agent *a, const dataset *d);
+void status__link_up(edge_agent *a);
+void status__fini(edge_agent *a);
 void stats__note(edge_agent *a, job *j, const worker_post *p, moment now);
 
 #endif

@@ -2,6 +2,10 @@
  *
  * Both are states, not events: the newest one counts, they are thinned to one in status_interval_ms each, and nothing is queued. A dataset's
  * status is retained, goes out when it differs from the last one, and once more on each new link, so one that was lost does not stay lost.
+ *
+ * When a dataset has left the node, an empty message takes its status from the broker (guarantee 5): once the store has let the dataset go,
+ * and again on each new link, while this agent runs. The list of those that left is memory, bounded as the datasets are. What a stop or
+ * a crash in between leaves behind is cleared by the cloud agent, which clears for nodes that never come back as well.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,12 +60,12 @@ static char *status_text(const edge_agent *a, const dataset *d, const char *ts)
 	return dataset_status_encode(&s);
 }
 
-static char *status_topic(const edge_agent *a, const dataset *d)
+static char *status_topic(const edge_agent *a, const char *ns, const char *name)
 {
 	topic t = {.kind = TOPIC_DATASET_STATUS};
 
-	strncpy(t.ns, d->ns, sizeof(t.ns) - 1);
-	strncpy(t.name, d->name, sizeof(t.name) - 1);
+	strncpy(t.ns, ns, sizeof(t.ns) - 1);
+	strncpy(t.name, name, sizeof(t.name) - 1);
 	strncpy(t.node, a->node, sizeof(t.node) - 1);
 	return topic_format(a->root, &t);
 }
@@ -88,12 +92,76 @@ static bool dataset_publish(edge_agent *a, dataset *d, moment now, edge_action *
 	free(d->published);
 	d->published = text;
 	time_format(now.unix_ms, ts);
-	agent__publish(a, out, status_topic(a, d), status_text(a, d, ts), true);
+	agent__publish(a, out, status_topic(a, d->ns, d->name), status_text(a, d, ts), true);
 	return true;
+}
+
+/* ---- those that left ---- */
+
+static void departed_remove(edge_agent *a, size_t i)
+{
+	free(a->departed[i].ns);
+	free(a->departed[i].name);
+	memmove(&a->departed[i], &a->departed[i + 1], (a->n_departed - i - 1) * sizeof(*a->departed));
+	a->n_departed--;
+}
+
+void status__held(edge_agent *a, const dataset *d)
+{
+	for (size_t i = 0; i < a->n_departed; i++) {
+		if (strcmp(a->departed[i].name, d->name) == 0 && strcmp(a->departed[i].ns, d->ns) == 0) {
+			departed_remove(a, i);
+			return;
+		}
+	}
+}
+
+void status__left(edge_agent *a, const dataset *d)
+{
+	for (size_t i = 0; i < a->n_datasets; i++) {
+		const dataset *other = a->datasets[i];
+
+		if (other != d && strcmp(other->name, d->name) == 0 && strcmp(other->ns, d->ns) == 0)
+			return; /* its topic is that of another uid now, or will be gone with it */
+	}
+	status__held(a, d);
+	if (a->n_departed >= a->config.datasets_max)
+		departed_remove(a, 0);
+	a->departed = mem_resize_array(a->departed, a->n_departed + 1, sizeof(*a->departed));
+	a->departed[a->n_departed++] = (departed){.ns = mem_strdup(d->ns), .name = mem_strdup(d->name), .due = true};
+}
+
+static bool departed_publish(edge_agent *a, edge_action *out)
+{
+	for (size_t i = 0; i < a->n_departed; i++) {
+		if (!a->departed[i].due)
+			continue;
+		a->departed[i].due = false;
+		agent__publish(a, out, status_topic(a, a->departed[i].ns, a->departed[i].name), mem_strdup(""), true);
+		return true;
+	}
+	return false;
+}
+
+void status__link_up(edge_agent *a)
+{
+	for (size_t i = 0; i < a->n_datasets; i++)
+		a->datasets[i]->dirty = a->datasets[i]->force = true;
+	for (size_t i = 0; i < a->n_departed; i++)
+		a->departed[i].due = true;
+}
+
+void status__fini(edge_agent *a)
+{
+	while (a->n_departed > 0)
+		departed_remove(a, a->n_departed - 1);
+	free(a->departed);
 }
 
 bool status__publish(edge_agent *a, moment now, edge_action *out)
 {
+	if (a->linked && departed_publish(a, out))
+		return true;
 	for (size_t i = 0; i < a->n_datasets; i++) {
 		if (dataset_publish(a, a->datasets[i], now, out))
 			return true;

@@ -350,6 +350,95 @@ static void test_dataset_status_is_thinned_and_repeated_on_a_new_link(void **sta
 	bench_fini(&b);
 }
 
+#define DS_STATUS "ns/ns/dataset/ds/node/" NODE "/status"
+
+static int cleared(const bench *b)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < b->n_out; i++) {
+		if (strstr(b->out[i].topic, DS_STATUS) != NULL && b->out[i].payload[0] == '\0') {
+			assert_true(b->out[i].retained);
+			n++;
+		}
+	}
+	return n;
+}
+
+/* Guarantee 5: what a dataset left on the broker goes with it. */
+static void test_status_of_a_dataset_that_left_is_cleared(void **state)
+{
+	bench b;
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	bench_dataset_doc(&b, "ds-1", "ds", URL);
+	assert_int_equal(bench_said(&b, DS_STATUS), 1);
+	/* Not before the store has let it go. */
+	b.hold[EDGE_COMMIT] = true;
+	bench_inventory(&b, NULL, U1, NULL);
+	bench_turn(&b);
+	assert_int_equal(cleared(&b), 0);
+	b.hold[EDGE_COMMIT] = false;
+	bench_end_held(&b, b.n_held - 1, 0);
+	bench_turn(&b);
+	assert_int_equal(cleared(&b), 1);
+	assert_string_equal(bench_last(&b, DS_STATUS)->payload, "");
+	bench_append(&b, 1);
+	bench_sleep(&b, 600000);
+	assert_int_equal(bench_said(&b, DS_STATUS), 2);
+	/* It may have been lost with the link. */
+	edge_agent_link(b.agent, false, b.now);
+	bench_turn(&b);
+	edge_agent_link(b.agent, true, b.now);
+	bench_turn(&b);
+	assert_int_equal(cleared(&b), 2);
+	/* Back again: only its status goes out. */
+	bench_dataset_doc(&b, "ds-1", "ds", URL);
+	bench_sleep(&b, 10000);
+	edge_agent_link(b.agent, false, b.now);
+	edge_agent_link(b.agent, true, b.now);
+	bench_turn(&b);
+	assert_int_equal(cleared(&b), 2);
+	assert_int_equal(bench_said(&b, DS_STATUS), 5);
+	bench_fini(&b);
+}
+
+static void test_status_is_cleared_only_if_nobody_has_its_topic(void **state)
+{
+	bench b;
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	bench_dataset_doc(&b, "ds-1", "ds", URL);
+	bench_dataset_doc(&b, "ds-2", "ds", URL); /* made again */
+	bench_sleep(&b, 10000);
+	assert_int_equal(cleared(&b), 0);
+	assert_int_equal(b.n_datasets, 1);
+	/* It goes while there is no link. */
+	edge_agent_link(b.agent, false, b.now);
+	bench_inventory(&b, NULL, U1, NULL);
+	bench_turn(&b);
+	assert_int_equal(cleared(&b), 0);
+	edge_agent_link(b.agent, true, b.now);
+	bench_turn(&b);
+	assert_int_equal(cleared(&b), 1);
+	/* One that was never told of. */
+	bench_quiet(&b);
+	b.hold[EDGE_COMMIT] = true;
+	bench_dataset_doc(&b, "ds-3", "ds", URL);
+	bench_inventory(&b, NULL, U1, NULL);
+	bench_turn(&b);
+	b.hold[EDGE_COMMIT] = false;
+	bench_end_held(&b, b.n_held - 1, ERROR_IO);
+	bench_sleep(&b, 5000);
+	assert_int_equal(b.n_datasets, 0);
+	assert_string_equal(bench_last(&b, "/status") != NULL ? bench_last(&b, "/status")->payload : "", "");
+	bench_fini(&b);
+}
+
 static void test_inference_counters_are_thinned(void **state)
 {
 	bench b;
@@ -431,6 +520,8 @@ int main(void)
 		cmocka_unit_test(test_birth_tells_the_highest_epoch),
 		cmocka_unit_test(test_birth_is_repeated_until_it_is_answered),
 		cmocka_unit_test(test_dataset_status_is_thinned_and_repeated_on_a_new_link),
+		cmocka_unit_test(test_status_of_a_dataset_that_left_is_cleared),
+		cmocka_unit_test(test_status_is_cleared_only_if_nobody_has_its_topic),
 		cmocka_unit_test(test_inference_counters_are_thinned),
 		cmocka_unit_test(test_an_idle_agent_does_nothing),
 	};
