@@ -1,0 +1,82 @@
+"""What the tests of this folder share. A file of tests begins with
+
+    from kube_case import Case, main, setUpModule  # noqa: F401
+
+and has one cluster for all its tests (Case.cluster), for each test a world of its own, a namespace (self.ns), and what it asks for: self.kubelet(…),
+self.collector(). Where a machine cannot run a Kubernetes all are skipped, loudly; with ILMARE_REQUIRE_KUBE=1 that is a failure.
+"""
+
+import pathlib
+import string
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
+
+import yaml  # noqa: E402
+
+import case  # noqa: E402
+from agents import World  # noqa: E402
+from case import main  # noqa: E402, F401
+from cluster import Cluster, tools  # noqa: E402
+from controllers import Collector  # noqa: E402
+from kubelet import Kubelet  # noqa: E402
+
+STAND_IN = HERE / "stand_in.py"
+
+
+def setUpModule():
+    if tools() is None:
+        raise unittest.SkipTest("no Kubernetes to test with: see the line of scripts/kube-tools above")
+    world = World()
+    unittest.addModuleCleanup(world.close)
+    try:
+        Case.cluster = Cluster(world)
+        unittest.addModuleCleanup(Case.cluster.close)  # before the world
+        Case.cluster.start()
+    except BaseException:
+        world.print_logs()
+        raise
+
+
+def manifests(file, **tokens):
+    """The objects of a YAML file with its ${TOKENS} filled in."""
+    return list(yaml.safe_load_all(string.Template(pathlib.Path(file).read_text()).substitute(tokens)))
+
+
+class Case(case.Case):
+    cluster = None
+
+    def setUp(self):
+        super().setUp()
+        self.api = self.cluster.admin
+        self.ns = self.cluster.namespace()
+        self.watchers = []
+        self.addCleanup(self.end_watchers)  # runs first
+
+    def end_watchers(self):
+        for each in reversed(self.watchers):
+            each.close()
+
+    def kubelet(self, *nodes, **more):
+        """Its nodes have names of their own in each test, so that tests do not see each other's pods."""
+        kubelet = Kubelet(self.cluster, self.world.path, *nodes, **more)
+        kubelet.images["ilmare.test/stand-in:v1"] = ["/usr/bin/python3", "-S", "-B", str(STAND_IN)]
+        self.watchers.append(kubelet)
+        return kubelet.start()
+
+    def collector(self, **more):
+        collector = Collector(self.cluster, **more)
+        self.watchers.append(collector)
+        return collector.start()
+
+    def pod(self, name, command, node=None, ns=None, **spec):
+        """Made, with one container that runs this."""
+        spec = {"restartPolicy": "Never", **({"nodeName": node} if node else {}), **spec,
+                "containers": [{"name": "main", "image": "ilmare.test/none", "command": command, **spec.pop("container", {})}]}
+        return self.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": ns or self.ns}, "spec": spec})
+
+    def phase(self, name, phase, **more):
+        """Wait until the pod is in it; the pod."""
+        return self.api.wait("Pod", self.ns, name, lambda o: o and o["status"].get("phase") == phase, f"{name} is {phase}", **more)
