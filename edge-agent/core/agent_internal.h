@@ -88,6 +88,7 @@ typedef struct job {
 
 	edge_file *file;
 	problem problem;
+	bool deploying; /* the copies of a deployment are being made */
 	located located;
 	looked look;        /* at Train/Waiting */
 	looked result_look; /* for a train result: what the worker's folder held when it came */
@@ -203,9 +204,9 @@ struct edge_agent {
 	size_t n_jobs;
 	dataset **datasets;
 	size_t n_datasets;
-	edge_file **files;
 	departed *departed;
 	size_t n_departed;
+	edge_file **files;
 	size_t n_files;
 	kept **kept;
 	size_t n_kept;
@@ -285,6 +286,7 @@ enum verdict {
 	VERDICT_STORE,  /* the end of the present stage: a row */
 	VERDICT_LOOK,   /* the same, but the manifest has to be read first */
 	VERDICT_KEEP,   /* not expected yet */
+	VERDICT_WAIT,   /* a file action under way decides what it means */
 };
 typedef struct judgement {
 	enum verdict verdict;
@@ -351,6 +353,7 @@ bool eval__action(edge_agent *a, job *j, edge_action *out);
 
 void deploy__draft(draft *d);
 bool deploy__action(edge_agent *a, job *j, edge_action *out);
+bool deploy__under_way(const job *j);   /* the model is being written, or its row is not stored yet */
 bool deploy__in_place(const record *r); /* the model of this round is written, as far as this node or the cluster knows */
 
 /* Posts and provisional results that the present stage expects; then ResultsMissing. */
@@ -371,13 +374,13 @@ char *presence__topic(const edge_agent *a);
 char *presence__payload(const edge_agent *a, bool online, const char *ts);
 bool status__publish(edge_agent *a, moment now, edge_action *out);
 void status__dirty(edge_agent *a, const char *dataset_uid);
-bool stats__publish(edge_agent *a, moment now, edge_action *out);
 /* The dataset's row is gone; its memory is not yet. */
 void status__left(edge_agent *a, const dataset *d);
 /* One of this name is held (again): nothing is to be cleared. */
 void status__held(edge_agent *a, const dataset *d);
 void status__link_up(edge_agent *a);
 void status__fini(edge_agent *a);
+bool stats__publish(edge_agent *a, moment now, edge_action *out);
 void stats__note(edge_agent *a, job *j, const worker_post *p, moment now);
 
 #endif

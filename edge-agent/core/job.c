@@ -305,6 +305,8 @@ void job__result(edge_agent *a, job *j, const running *run, const edge_result *t
 	const edge_result checked = result_checked(j, run, told);
 	const edge_result *result = &checked;
 
+	if (run->kind == EDGE_DEPLOY)
+		j->deploying = false;
 	if (result->code != 0)
 		action_failed(a, j, run, result, now);
 	else if (j->problem.attempts > 0 && j->problem.kind == run->kind)

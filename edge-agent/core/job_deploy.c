@@ -25,6 +25,11 @@ bool deploy__in_place(const record *r)
 	return phase_rank(present.phase) > phase_rank(PHASE_READY) || record_row(r, present.round, STAGE_DEPLOY, REPORT_WRITTEN) != NULL;
 }
 
+bool deploy__under_way(const job *j)
+{
+	return j->deploying || (j->outcome.deployed && position_compare(j->outcome.at, j->rec->desired->position) == 0);
+}
+
 /* ---- the decision ---- */
 
 static bool is_not_better(const outbox_row *row, const void *ctx)
@@ -185,6 +190,7 @@ bool deploy__action(edge_agent *a, job *j, edge_action *out)
 		job__complain(a, j, "the document names no model to deploy");
 		return false;
 	}
+	j->deploying = true;
 	run = agent__run(a, j, out, EDGE_DEPLOY);
 	copies = arena_alloc(run->mem, d->n_copies * sizeof(*copies));
 	for (size_t i = 0; i < d->n_copies; i++) {

@@ -9,6 +9,7 @@
  *                 a stage still ahead        -                 keep
  *                 nobody that is known       -                 keep
  *     deploy      the inference worker, hot, after `written`   none: store it; else 200
+ *                 the same, while the copy is made or stored   wait: it may have loaded already what the row will say
  *                 all else                                     200, counted
  *     inference   anybody                                      200
  *
@@ -111,14 +112,19 @@ static judgement judge_model_result(const record *r, const job *j, enum stage st
 	return (judgement){.verdict = VERDICT_STORE};
 }
 
-static judgement judge_load(const record *r, const char *worker, worker_match *m)
+static judgement judge_load(const record *r, const job *j, const char *worker, worker_match *m)
 {
 	position present = r->desired->position;
+	bool in_place = deploy__in_place(r);
 
 	if (present.stage != STAGE_DEPLOY || phase_ended(present.phase) || !r->desired->hot_update || !job__has_role(r, ROLE_DEPLOY))
 		return taken;
-	if (!deploy__in_place(r) || record_end_row(r, present.round, STAGE_DEPLOY) != NULL || !judge__is_inference_worker(r, worker, m))
+	if (!in_place && !deploy__under_way(j))
 		return taken;
+	if (record_end_row(r, present.round, STAGE_DEPLOY) != NULL || !judge__is_inference_worker(r, worker, m))
+		return taken;
+	if (!in_place)
+		return (judgement){.verdict = VERDICT_WAIT};
 	return (judgement){.verdict = VERDICT_STORE};
 }
 
@@ -136,7 +142,7 @@ judgement judge__result(const record *r, const job *j, enum post_kind kind, enum
 	case POST_DEPLOY:
 		if (r == NULL || (status != POST_COMPLETED && status != POST_FAILED))
 			return taken;
-		return judge_load(r, worker, match);
+		return judge_load(r, j, worker, match);
 	case POST_INFERENCE:
 		break;
 	}

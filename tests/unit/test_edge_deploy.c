@@ -396,17 +396,15 @@ static void test_first_word_of_the_worker_after_written_decides(void **state)
 		const outbox_row *row;
 
 		fixture_open(&f);
-		d = hot_desired(&f, PHASE_READY);
-		f.b.hold[EDGE_DEPLOY] = true;
+		d = hot_desired(&f, PHASE_WAITING);
 		bench_send(&f.b, &d);
-		assert_int_equal(inference_post(&f.b, rows[i].status, 0), 200); /* before `written`: the worker's start */
-		assert_int_equal(bench_job(&f.b, U1)->n_rows, 0);
-		f.b.hold[EDGE_DEPLOY] = false;
-		bench_end_held(&f.b, 0, 0);
-		bench_turn(&f.b);
+		assert_int_equal(inference_post(&f.b, rows[i].status, 0), 200); /* before there is anything new to load: its start */
+		assert_int_equal(bench_job(&f.b, U1)->n_rows, 1);
+		d.position.phase = PHASE_READY;
+		bench_send(&f.b, &d);
 		assert_int_equal(inference_post(&f.b, POST_RUNNING, 0), 200);
 		assert_int_equal(inference_post(&f.b, rows[i].status, 9), 200); /* nobody's inference worker */
-		assert_int_equal(bench_job(&f.b, U1)->n_rows, 1);
+		assert_int_equal(bench_job(&f.b, U1)->n_rows, 2);
 		assert_int_equal(inference_post(&f.b, rows[i].status, 2), 200);
 		row = bench_row(&f.b, 4, STAGE_DEPLOY, rows[i].what);
 		assert_non_null(row);
@@ -415,9 +413,73 @@ static void test_first_word_of_the_worker_after_written_decides(void **state)
 		else
 			assert_null(row->reason);
 		assert_int_equal(inference_post(&f.b, rows[1 - i].status, 2), 200); /* only the first one counts */
-		assert_int_equal(bench_job(&f.b, U1)->n_rows, 2);
+		assert_int_equal(bench_job(&f.b, U1)->n_rows, 3);
 		fixture_close(&f);
 	}
+}
+
+/* The worker sees the new configuration before `written` is stored: what it says then waits for that. */
+static void test_worker_is_faster_than_the_store(void **state)
+{
+	(void)state;
+	for (int held_commit = 0; held_commit < 2; held_commit++) {
+		fixture f;
+		desired d;
+		char name[WORKER_NAME_SIZE];
+		uint64_t id;
+
+		fixture_open(&f);
+		d = hot_desired(&f, PHASE_READY);
+		f.b.hold[EDGE_DEPLOY] = true;
+		bench_send(&f.b, &d);
+		bench_worker(WORKER_INFERENCE, U1, 2, name);
+		if (held_commit) { /* the copy is made, its row is on its way */
+			f.b.hold[EDGE_COMMIT] = true;
+			bench_end_held(&f.b, 0, 0);
+			bench_turn(&f.b);
+		} else { /* nobody else waits */
+			assert_int_equal(inference_post(&f.b, POST_RUNNING, 2), 200);
+			assert_int_equal(inference_post(&f.b, POST_COMPLETED, 9), 200);
+			assert_int_equal(bench_completed(&f.b, WORKER_TRAIN, 1), 409);
+		}
+		id = bench_post(&f.b, POST_DEPLOY, POST_COMPLETED, name);
+		bench_turn(&f.b);
+		assert_int_equal(f.b.replies[id], 0);
+		f.b.hold[EDGE_DEPLOY] = f.b.hold[EDGE_COMMIT] = false;
+		bench_end_held(&f.b, held_commit ? 1 : 0, 0);
+		bench_turn(&f.b);
+		assert_int_equal(f.b.replies[id], 200);
+		assert_non_null(bench_row(&f.b, 4, STAGE_DEPLOY, REPORT_WRITTEN));
+		assert_non_null(bench_row(&f.b, 4, STAGE_DEPLOY, REPORT_COMPLETED));
+		assert_null(bench_row(&f.b, 4, STAGE_DEPLOY, REPORT_COMPLETED)->reason);
+		fixture_close(&f);
+	}
+}
+
+/* No copy, nothing to have loaded: it is answered, and says nothing of the next try. */
+static void test_worker_speaks_during_a_copy_that_fails(void **state)
+{
+	fixture f;
+	desired d;
+	char name[WORKER_NAME_SIZE];
+	uint64_t id;
+	(void)state;
+
+	fixture_open(&f);
+	d = hot_desired(&f, PHASE_READY);
+	f.b.hold[EDGE_DEPLOY] = true;
+	bench_send(&f.b, &d);
+	bench_worker(WORKER_INFERENCE, U1, 2, name);
+	id = bench_post(&f.b, POST_DEPLOY, POST_COMPLETED, name);
+	bench_turn(&f.b);
+	f.b.hold[EDGE_DEPLOY] = false;
+	bench_end_held(&f.b, 0, ERROR_NO_SPACE);
+	bench_turn(&f.b);
+	assert_int_equal(f.b.replies[id], 200);
+	bench_sleep(&f.b, 10000);
+	assert_non_null(bench_row(&f.b, 4, STAGE_DEPLOY, REPORT_WRITTEN));
+	assert_null(bench_row(&f.b, 4, STAGE_DEPLOY, REPORT_COMPLETED));
+	fixture_close(&f);
 }
 
 static void test_nobody_confirms(void **state)
@@ -509,6 +571,8 @@ int main(void)
 		cmocka_unit_test(test_the_cluster_decides),
 		cmocka_unit_test(test_without_the_role_nothing_happens),
 		cmocka_unit_test(test_first_word_of_the_worker_after_written_decides),
+		cmocka_unit_test(test_worker_is_faster_than_the_store),
+		cmocka_unit_test(test_worker_speaks_during_a_copy_that_fails),
 		cmocka_unit_test(test_nobody_confirms),
 		cmocka_unit_test(test_hot_update_after_the_store_was_lost),
 		cmocka_unit_test(test_cold_deployment_is_done_with_written),

@@ -377,7 +377,7 @@ static void test_status_of_a_dataset_that_left_is_cleared(void **state)
 	assert_int_equal(bench_said(&b, DS_STATUS), 1);
 	/* Not before the store has let it go. */
 	b.hold[EDGE_COMMIT] = true;
-	bench_inventory(&b, NULL, U1, NULL);
+	bench_inventory_at(&b, bench_stamp(&b), NULL, NULL);
 	bench_turn(&b);
 	assert_int_equal(cleared(&b), 0);
 	b.hold[EDGE_COMMIT] = false;
