@@ -436,7 +436,7 @@ void doc_set(controller *c, doc *d, const char *uid, char *canonical);
 void doc_requeue(controller *c, doc *d); /* to the end, also if it is in the queue already */
 void doc_clear(controller *c, doc *d);   /* and, for a node's document, the node's inventory after it */
 void docs_queue_all(controller *c);
-void docs_queue_node(controller *c, node *n);
+void docs_queue_node(controller *c, const node *n);
 void docs_judge_foreign(controller *c);
 void docs_new_link(controller *c);         /* what was cleared is forgotten: a topic that comes up again is not ours */
 void docs_forget(controller *c, bool all); /* what was cleared: twice, and seen to be; or all of it */
@@ -468,6 +468,7 @@ struct node {
 	bool online;
 	char *session;
 	int64_t seen_link;  /* the connect of ours after which its presence was seen last */
+	bool unnamed;       /* no inventory that names its session has gone out since its last birth */
 	int64_t offline_at; /* monotonic, first sight; -1 */
 	bool listed, ready; /* a Node object is there */
 	doc *inventory;

@@ -48,8 +48,12 @@ void fleet_inventory(controller *c, node *n, bool force)
 		doc *d = n->inventory != NULL ? n->inventory : doc_get(c, TOPIC_INVENTORY, NULL, NULL, n->name);
 		bool begins = d->want != WANT_PUBLISH;
 		d->want = WANT_PUBLISH;
-		if (force || begins)
-			doc_requeue(c, d);
+		if (!force && !begins)
+			return;
+		doc_requeue(c, d);
+		/* Documents that the node is to take for those of its session have to come after it. */
+		if (n->unnamed)
+			docs_queue_node(c, n);
 	} else if (held) {
 		doc_clear(c, n->inventory);
 	}
@@ -149,10 +153,9 @@ static void presence_seen(controller *c, node *n, const presence *p)
 	}
 	/* After a connect of ours everything goes out anyway, and the birth that was retained comes back: that one tells nothing new. Every
 	 * further one is a birth that was not answered, or whose answer was lost. */
-	if (p->online && (new_session || !first))
-		docs_queue_node(c, n);
-	else
-		fleet_inventory(c, n, false);
+	bool birth = p->online && (new_session || !first);
+	n->unnamed |= birth;
+	fleet_inventory(c, n, birth);
 	if (changed)
 		touch_jobs(c, n->name);
 }

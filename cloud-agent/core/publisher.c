@@ -117,9 +117,8 @@ void doc_clear(controller *c, doc *d)
 		fleet_inventory(c, d->node, true);
 }
 
-void docs_queue_node(controller *c, node *n)
+void docs_queue_node(controller *c, const node *n)
 {
-	fleet_inventory(c, n, true);
 	for (doc *d = n->docs; d != NULL; d = d->node_next) {
 		if (d->want == WANT_PUBLISH)
 			doc_requeue(c, d);
@@ -199,14 +198,16 @@ static char *make_text(controller *c, doc *d, const stamp *s)
 	job *j = d->kind == TOPIC_STATE || d->kind == TOPIC_DESIRED ? table_get(&c->jobs, key) : NULL;
 	const dataset *set = d->kind == TOPIC_DATASET ? table_get(&c->datasets, key) : NULL;
 	free(key);
-	if (d->kind == TOPIC_INVENTORY)
+	if (d->kind == TOPIC_INVENTORY) {
 		text = document_inventory(c, d->node, s);
-	else if (d->kind == TOPIC_STATE && j != NULL)
+		d->node->unnamed = false;
+	} else if (d->kind == TOPIC_STATE && j != NULL) {
 		text = document_state(c, j, s);
-	else if (d->kind == TOPIC_DESIRED && j != NULL)
+	} else if (d->kind == TOPIC_DESIRED && j != NULL) {
 		text = document_desired(c, j, d->node->name, s);
-	else if (set != NULL)
+	} else if (set != NULL) {
 		text = document_dataset(c, set, d->node->name, s);
+	}
 	return text;
 }
 

@@ -267,7 +267,7 @@ class Message:
         self.topic, self.retained, self.payload, self.at = topic, retained, payload, at
         try:
             self.document = json.loads(payload) if payload else None
-        except ValueError:
+        except (ValueError, RecursionError):
             self.document = None
 
     def __repr__(self):

@@ -56,6 +56,38 @@ static void test_foreign(void **state)
 	harness_free(h);
 }
 
+/* A birth, and topics to be cleared, which make the inventory go out anew: what the node should have still comes after the inventory that names its
+ * session, or a new store would take none of it. */
+static void test_leftovers_and_a_birth(void **state)
+{
+	(void)state;
+	for (int later = 0; later < 2; later++) {
+		harness *h = harness_new();
+		harness_add_world(h, "edge-1");
+		json_put_string(h->retained, "ilmare/v1/node/edge-1/dataset/default/gone", "rubbish");
+		json_put_string(h->retained, "ilmare/v1/node/edge-1/job/default/gone", "rubbish");
+		if (later == 0)
+			harness_birth(h, "edge-1", "session-1");
+		harness_start(h);
+		if (later == 1)
+			harness_birth(h, "edge-1", "session-1");
+		stamp named = {0}; /* of the first inventory that names the session */
+		for (bool ended = false; !ended;) {
+			h->budget = 1;
+			ended = harness_run(h);
+			const char *text = harness_retained(h, INVENTORY_OF_1);
+			if (named.gen == 0 && text != NULL && strstr(text, "session-1") != NULL)
+				named = harness_stamp(h, INVENTORY_OF_1);
+		}
+		assert_true(named.gen > 0);
+		assert_true(stamp_compare(harness_stamp(h, DESIRED_OF_J), named) > 0);
+		assert_true(stamp_compare(harness_stamp(h, DATASET_OF_D), named) > 0);
+		assert_null(harness_retained(h, "ilmare/v1/node/edge-1/dataset/default/gone"));
+		assert_null(harness_retained(h, "ilmare/v1/node/edge-1/job/default/gone"));
+		harness_free(h);
+	}
+}
+
 /* The echo of what a cleared topic held is not taken for somebody else's. */
 static void test_late_echo(void **state)
 {
@@ -180,6 +212,7 @@ int main(void)
 	mem_init();
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_leftovers_and_a_birth),
 		cmocka_unit_test(test_late_echo),
 		cmocka_unit_test(test_late_echo_of_clear),
 		cmocka_unit_test(test_clear_twice),
