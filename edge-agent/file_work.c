@@ -14,6 +14,7 @@
 #include "edge-agent/dataset/eval_data.h"
 #include "edge-agent/dataset/round.h"
 #include "edge-agent/storage/deploy.h"
+#include "edge-agent/storage/rooted.h"
 
 /* Between two looks at the stop flag. */
 enum { SLICE = 16 * 1024 * 1024 };
@@ -144,11 +145,49 @@ static int write_eval(file_work *w)
 	return code;
 }
 
-/* Where a hot-updated worker finds model and configuration: what Sedna's library watches, as it is mounted in its container. */
-static char *hot_update_path(file_work *w, const char *file)
+/* ---- urls ---- */
+
+static int find_path(file_work *w, const char **url)
 {
-	return arena_printf(w->mem, "%s/var/lib/sedna/model-hot-update/%s/incrementallearningjob/%s/%s", w->root_dir, w->action.deploy.ns,
+	char *path;
+	int code = *url ? rooted_path(w->root_dir, *url, &path, &w->err) : 0;
+
+	if (code == 0 && *url) {
+		*url = arena_strdup(w->mem, path);
+		free(path);
+	}
+	return code;
+}
+
+/* From here on the action names paths of this machine. */
+static int find_paths(file_work *w)
+{
+	deploy_copy *copies;
+	int code = 0;
+
+	if (w->action.kind == EDGE_LOOK || w->action.kind == EDGE_WRITE || w->action.kind == EDGE_WRITE_EVAL)
+		return find_path(w, &w->action.round.output_dir);
+	if (w->action.kind != EDGE_DEPLOY)
+		return 0;
+	copies = arena_alloc(w->mem, w->action.deploy.n * sizeof *copies);
+	for (size_t i = 0; i < w->action.deploy.n && code == 0; i++) {
+		copies[i] = w->action.deploy.copies[i];
+		code = find_path(w, &copies[i].from.url);
+		if (code == 0)
+			code = find_path(w, &copies[i].to.url);
+	}
+	w->action.deploy.copies = copies;
+	return code ? code : find_path(w, &w->action.deploy.output_dir);
+}
+
+/* ---- deployments ---- */
+
+/* Where a hot-updated worker finds model and configuration: what Sedna's library watches, as it is mounted in its container. */
+static int hot_update_path(file_work *w, const char *file, const char **path)
+{
+	*path = arena_printf(w->mem, "/var/lib/sedna/model-hot-update/%s/incrementallearningjob/%s/%s", w->action.deploy.ns,
 		w->action.deploy.job, file);
+	return find_path(w, path);
 }
 
 static const char *base_name(const char *path)
@@ -159,17 +198,17 @@ static const char *base_name(const char *path)
 }
 
 /* The model goes there before anything else … */
-static size_t hot_update_first(file_work *w, deploy_step *step)
+static int hot_update_first(file_work *w, deploy_step *step)
 {
 	const char *from = w->action.deploy.copies[0].from.url;
 
-	*step = (deploy_step){.from = from, .to = hot_update_path(w, base_name(from))};
-	return 1;
+	*step = (deploy_step){.from = from};
+	return hot_update_path(w, base_name(from), &step->to);
 }
 
 /* … and the configuration that names it after everything else. The time changes with each deployment, and becomes part of a file name in the
  * worker: no '/'. */
-static void hot_update_last(file_work *w, deploy_step *step)
+static int hot_update_last(file_work *w, deploy_step *step)
 {
 	const char *from = w->action.deploy.copies[0].from.url;
 	cJSON *config = cJSON_CreateObject(), *inner = cJSON_AddObjectToObject(config, "model_config");
@@ -180,11 +219,12 @@ static void hot_update_last(file_work *w, deploy_step *step)
 	json_put_string(inner, "model_path", path);
 	json_put_string(inner, "model_update_time", version);
 	text = json_print(config);
-	*step = (deploy_step){.text = arena_strdup(w->mem, text), .to = hot_update_path(w, "model_config.json")};
+	*step = (deploy_step){.text = arena_strdup(w->mem, text)};
 	cJSON_Delete(config);
 	free(path);
 	free(version);
 	free(text);
+	return hot_update_path(w, "model_config.json", &step->to);
 }
 
 static int deploy(file_work *w)
@@ -196,19 +236,44 @@ static int deploy(file_work *w)
 		.steps = steps,
 		.keep = (size_t)w->deployed_kept,
 		.stop = w->stop};
+	bool hot = w->action.deploy.hot && n > 0;
 	model_info info;
-	int code;
+	int code = hot ? hot_update_first(w, &steps[0]) : 0;
 
-	if (w->action.deploy.hot && n > 0)
-		plan.main = plan.n = hot_update_first(w, &steps[0]);
+	plan.n = hot ? 1 : 0;
+	plan.main = plan.n;
 	for (size_t i = 0; i < n; i++)
 		steps[plan.n++] = (deploy_step){.from = w->action.deploy.copies[i].from.url, .to = w->action.deploy.copies[i].to.url};
-	if (w->action.deploy.hot && n > 0)
-		hot_update_last(w, &steps[plan.n++]);
-	code = deploy_run(&plan, &info, &w->err);
+	if (hot && code == 0)
+		code = hot_update_last(w, &steps[plan.n++]);
+	if (code == 0)
+		code = deploy_run(&plan, &info, &w->err);
 	if (code == 0)
 		w->result.deploy.sha256 = info.sha256;
 	return code;
+}
+
+static int perform(file_work *w)
+{
+	switch (w->action.kind) {
+	case EDGE_LOCATE:
+		return locate(w);
+	case EDGE_MEASURE:
+		return measure(w);
+	case EDGE_LOOK:
+		return look(w);
+	case EDGE_WRITE:
+		return write_round(w);
+	case EDGE_WRITE_EVAL:
+		return write_eval(w);
+	case EDGE_DEPLOY:
+		return deploy(w);
+	case EDGE_COMMIT:
+	case EDGE_REPLY:
+	case EDGE_PUBLISH:
+		break;
+	}
+	return error_set(&w->err, ERROR_INTERNAL, "action %d is not file work", (int)w->action.kind);
 }
 
 void file_work_hide_root(const char *root_dir, char *text)
@@ -227,37 +292,17 @@ void file_work_hide_root(const char *root_dir, char *text)
 
 void file_work_run(file_work *w)
 {
-	int code = 0;
+	int code;
 
 	if (w->look) {
 		look_at(w->scanner, w->stop);
 		return;
 	}
-	switch (w->action.kind) {
-	case EDGE_LOCATE:
-		code = locate(w);
-		break;
-	case EDGE_MEASURE:
-		code = measure(w);
-		break;
-	case EDGE_LOOK:
-		code = look(w);
-		break;
-	case EDGE_WRITE:
-		code = write_round(w);
-		break;
-	case EDGE_WRITE_EVAL:
-		code = write_eval(w);
-		break;
-	case EDGE_DEPLOY:
-		code = deploy(w);
-		break;
-	case EDGE_COMMIT:
-	case EDGE_REPLY:
-	case EDGE_PUBLISH:
-		code = error_set(&w->err, ERROR_INTERNAL, "action %d is not file work", (int)w->action.kind);
-		break;
-	}
+	code = find_paths(w);
+	if (code == 0)
+		code = perform(w);
+	else if (w->action.kind == EDGE_LOOK && code == ERROR_UNSUPPORTED)
+		code = 0; /* there is no folder to be found; writing one says why */
 	file_work_hide_root(w->root_dir, w->err.text);
 	w->result.code = code;
 	w->result.text = code ? w->err.text : NULL;

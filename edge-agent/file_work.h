@@ -13,11 +13,11 @@
 typedef struct file_work {
 	arena *mem;
 	bool look;          /* look at the dataset; no action */
-	edge_action action; /* else: copied, urls as paths of this machine */
+	edge_action action; /* else: copied */
 	scanner *scanner;   /* of the dataset; NULL where none is needed */
 	const atomic_bool *stop;
 	int deployed_kept;
-	const char *root_dir; /* "", or what is put before paths of this machine */
+	const char *root_dir; /* "", or where the node's file system is mounted (storage/rooted.h) */
 	edge_result result;
 	error err;
 } file_work;

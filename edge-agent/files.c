@@ -32,7 +32,7 @@ struct job {
 struct dataset {
 	dataset *next;
 	files *files;
-	char *url, *path;
+	char *url;
 	enum dataset_format format;
 	scanner *scanner;
 	watch *watch;
@@ -74,7 +74,6 @@ static void dataset_free(dataset *d)
 	watch_free(d->watch);
 	scanner_free(d->scanner);
 	free(d->url);
-	free(d->path);
 	free(d);
 }
 
@@ -294,11 +293,11 @@ static dataset *dataset_new(files *f, const char *url, enum dataset_format forma
 
 	d->files = f;
 	d->url = mem_strdup(url);
-	d->path = file_under(f->config.root_dir, url);
 	d->format = format;
-	d->scanner = scanner_new(d->path, format, f->config.line_max);
+	d->scanner = scanner_new(url, format, f->config.line_max);
+	scanner_set_root(d->scanner, f->config.root_dir);
 	dataset_restore(d);
-	d->watch = watch_new(f->loop, d->path, WATCH_INTERVAL_MS, on_change, d);
+	d->watch = watch_new(f->loop, f->config.root_dir, url, WATCH_INTERVAL_MS, on_change, d);
 	d->next = f->datasets;
 	f->datasets = d;
 	want_look(d);
@@ -349,35 +348,26 @@ void files_sync(files *f, const edge_agent *agent)
 
 /* ---- actions ---- */
 
-static const char *local_path(files *f, arena *mem, const char *url)
-{
-	char *path = url ? file_under(f->config.root_dir, url) : NULL;
-	const char *copy = arena_strdup(mem, path);
-
-	free(path);
-	return copy;
-}
-
-static void copy_deploy(files *f, job *j, const edge_action *action)
+static void copy_deploy(job *j, const edge_action *action)
 {
 	deploy_copy *copies = arena_alloc(j->file.mem, action->deploy.n * sizeof *copies);
 
 	for (size_t i = 0; i < action->deploy.n; i++) {
-		copies[i].from.url = local_path(f, j->file.mem, action->deploy.copies[i].from.url);
-		copies[i].to.url = local_path(f, j->file.mem, action->deploy.copies[i].to.url);
+		copies[i].from.url = arena_strdup(j->file.mem, action->deploy.copies[i].from.url);
+		copies[i].to.url = arena_strdup(j->file.mem, action->deploy.copies[i].to.url);
 	}
 	j->file.action.deploy.copies = copies;
-	j->file.action.deploy.output_dir = local_path(f, j->file.mem, action->deploy.output_dir);
+	j->file.action.deploy.output_dir = arena_strdup(j->file.mem, action->deploy.output_dir);
 	j->file.action.deploy.uid = arena_strdup(j->file.mem, action->deploy.uid);
 	j->file.action.deploy.ns = arena_strdup(j->file.mem, action->deploy.ns);
 	j->file.action.deploy.job = arena_strdup(j->file.mem, action->deploy.job);
 }
 
-static void copy_round(files *f, job *j, const edge_action *action)
+static void copy_round(job *j, const edge_action *action)
 {
 	j->file.action.round.uid = arena_strdup(j->file.mem, action->round.uid);
-	j->file.action.round.output_dir = local_path(f, j->file.mem, action->round.output_dir);
-	j->file.action.round.url = local_path(f, j->file.mem, action->round.url);
+	j->file.action.round.output_dir = arena_strdup(j->file.mem, action->round.output_dir);
+	j->file.action.round.url = arena_strdup(j->file.mem, action->round.url);
 }
 
 /* The dataset whose scanner an action needs; *needed says whether it does. */
@@ -406,9 +396,9 @@ void files_perform(files *f, const edge_action *action)
 	j->id = action->id;
 	j->file.action = *action;
 	if (action->kind == EDGE_DEPLOY)
-		copy_deploy(f, j, action);
+		copy_deploy(j, action);
 	else if (action->kind == EDGE_LOOK || action->kind == EDGE_WRITE || action->kind == EDGE_WRITE_EVAL)
-		copy_round(f, j, action);
+		copy_round(j, action);
 	if (!d) {
 		start(j);
 		return;

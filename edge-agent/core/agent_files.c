@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "edge-agent/core/agent_internal.h"
 
 static edge_file *file_find(const edge_agent *a, const char *url, enum dataset_format format)
@@ -50,6 +51,23 @@ static void job_file_set(job *j, edge_file *f)
 	j->check_dirty = true;
 }
 
+/* Once for each change: the log is where one looks first. */
+static void dataset_say(dataset *d)
+{
+	const char *text = d->file != NULL ? d->file->view.error : NULL;
+
+	if (d->file != NULL && !d->file->view.looked)
+		return;
+	if (text == NULL ? d->trouble == NULL : d->trouble != NULL && strcmp(d->trouble, text) == 0)
+		return;
+	if (text != NULL)
+		log_warn("dataset", "the dataset cannot be read", L_STR("namespace", d->ns), L_STR("dataset", d->name), L_STR("error", text));
+	else if (d->file != NULL)
+		log_info("dataset", "the dataset can be read again", L_STR("namespace", d->ns), L_STR("dataset", d->name));
+	free(d->trouble);
+	d->trouble = mem_strdup(text);
+}
+
 void files__refresh(edge_agent *a)
 {
 	size_t left = 0;
@@ -62,6 +80,7 @@ void files__refresh(edge_agent *a)
 
 		d->dirty |= f != d->file;
 		d->file = f;
+		dataset_say(d);
 	}
 	for (size_t i = 0; i < a->n_jobs; i++) {
 		const record *r = a->jobs[i]->rec;
@@ -128,8 +147,12 @@ void edge_agent_dataset(edge_agent *a, const char *url, enum dataset_format form
 			files__note_seen(a->jobs[i]);
 		}
 	}
-	for (size_t i = 0; i < a->n_datasets; i++)
-		a->datasets[i]->dirty |= a->datasets[i]->file == f;
+	for (size_t i = 0; i < a->n_datasets; i++) {
+		if (a->datasets[i]->file == f) {
+			a->datasets[i]->dirty = true;
+			dataset_say(a->datasets[i]);
+		}
+	}
 }
 
 void files__fini(edge_agent *a)

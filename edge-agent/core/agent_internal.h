@@ -130,6 +130,7 @@ typedef struct dataset { /* one of dataset documents */
 	bool force; /* publish it even if not: the link is new */
 	int64_t next_at;
 	char *published; /* the last status, without its time */
+	char *trouble;   /* what was last said in the log about its file; NULL: nothing is wrong */
 } dataset;
 
 typedef struct departed { /* a dataset that left: its retained status is to be cleared */

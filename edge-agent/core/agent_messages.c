@@ -76,6 +76,7 @@ void messages__dataset_free(edge_agent *a, dataset *d)
 	free(d->draft_text);
 	free(d->incoming_text);
 	free(d->published);
+	free(d->trouble);
 	free(d->uid);
 	free(d->ns);
 	free(d->name);

@@ -11,11 +11,13 @@
 
 #include "common/mem.h"
 #include "edge-agent/dataset/scanner_internal.h"
+#include "edge-agent/storage/rooted.h"
 
 scanner *scanner_new(const char *path, enum dataset_format format, int64_t line_max)
 {
 	scanner *s = mem_alloc(sizeof *s);
 	s->path = mem_strdup(path);
+	s->root = mem_strdup("");
 	s->format = format;
 	s->line_max = line_max;
 	s->generation = 1;
@@ -30,7 +32,14 @@ void scanner_free(scanner *s)
 	walk_free(s->pass);
 	walk_free(s->walk);
 	free(s->path);
+	free(s->root);
 	free(s);
+}
+
+void scanner_set_root(scanner *s, const char *root)
+{
+	free(s->root);
+	s->root = mem_strdup(root);
 }
 
 const mark *scanner__end(const scanner *s)
@@ -63,8 +72,15 @@ void scanner__drop_pass(scanner *s)
 
 int scanner__open(const scanner *s, struct stat *st, error *err)
 {
+	/* Found anew each time: links may lead elsewhere by now. */
+	char *path;
+	if (rooted_path(s->root, s->path, &path, err) != 0) {
+		(void)error_prefix(err, "dataset");
+		return -1;
+	}
 	/* Not waiting for a writer, should somebody have put a pipe there. */
-	int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	free(path);
 	if (fd < 0) {
 		error_errno(err, errno, "dataset file %s", s->path);
 		return -1;

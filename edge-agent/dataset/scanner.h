@@ -50,8 +50,10 @@ typedef struct scan_view {
 	const char *error;     /* text for code, or NULL; valid until the next look */
 } scan_view;
 
-/* `path` is a path as it is to be opened; line_max (bytes, > 0) usually LINE_MAX_DEFAULT. Nothing is opened yet. */
+/* `path` is that of the document; line_max (bytes, > 0) usually LINE_MAX_DEFAULT. Nothing is opened yet. */
 scanner *scanner_new(const char *path, enum dataset_format format, int64_t line_max);
+/* Where the path is to be found (storage/rooted.h). Before the first look. */
+void scanner_set_root(scanner *s, const char *root);
 void scanner_free(scanner *s); /* NULL is fine */
 
 /* Look at the file, reading at most about bytes_max (> 0) of it. Returns the code that the view has then; the error text is in the view. */

@@ -10,7 +10,7 @@
 
 /* Where the file was read up to is either `walk`, or, after a restore and until more must be read, `saved` alone. */
 struct scanner {
-	char *path;
+	char *path, *root;
 	enum dataset_format format;
 	int64_t line_max;
 

@@ -10,6 +10,7 @@
 
 #include "common/file.h"
 #include "common/mem.h"
+#include "edge-agent/storage/rooted.h"
 
 struct watch {
 	uv_fs_event_t event;
@@ -18,7 +19,7 @@ struct watch {
 	uint64_t interval_ms;
 	watch_fn fn;
 	void *arg;
-	char *path;
+	char *root, *path;
 	char *folder, *name; /* what is watched: the folder, and the file's name in it */
 	bool armed, pending, closing;
 	dev_t device; /* of the watched folder */
@@ -52,11 +53,12 @@ static void event_seen(watch *w)
 /* Folder and name of the file that the path leads to now. */
 static void resolve(const watch *w, char **folder, char **name)
 {
-	char *real = realpath(w->path, NULL);
-	const char *path = real != NULL ? real : w->path, *slash = strrchr(path, '/');
+	char *rooted = NULL, *real = rooted_path(w->root, w->path, &rooted, NULL) == 0 ? realpath(rooted, NULL) : NULL;
+	const char *path = real != NULL ? real : rooted != NULL ? rooted : w->path, *slash = strrchr(path, '/');
 	*folder = file_parent(path);
 	*name = mem_strdup(slash != NULL ? slash + 1 : path);
 	free(real);
+	free(rooted);
 }
 
 static bool still_there(const watch *w)
@@ -115,12 +117,13 @@ bool watch_armed(const watch *w)
 	return w->armed;
 }
 
-watch *watch_new(uv_loop_t *loop, const char *path, uint64_t interval_ms, watch_fn fn, void *arg)
+watch *watch_new(uv_loop_t *loop, const char *root, const char *path, uint64_t interval_ms, watch_fn fn, void *arg)
 {
 	watch *w = mem_alloc(sizeof *w);
 	w->interval_ms = interval_ms;
 	w->fn = fn;
 	w->arg = arg;
+	w->root = mem_strdup(root);
 	w->path = mem_strdup(path);
 	w->open_handles = 2;
 	uv_fs_event_init(loop, &w->event);
@@ -139,6 +142,7 @@ static void on_closed(uv_handle_t *handle)
 	free(w->folder);
 	free(w->name);
 	free(w->path);
+	free(w->root);
 	free(w);
 }
 

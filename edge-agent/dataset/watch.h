@@ -17,8 +17,8 @@
 typedef struct watch watch;
 typedef void (*watch_fn)(void *arg);
 
-/* Never fails: what cannot be watched yet is not armed. interval_ms > 0. */
-watch *watch_new(uv_loop_t *loop, const char *path, uint64_t interval_ms, watch_fn fn, void *arg);
+/* Never fails: what cannot be watched yet is not armed. interval_ms > 0. root: see storage/rooted.h. */
+watch *watch_new(uv_loop_t *loop, const char *root, const char *path, uint64_t interval_ms, watch_fn fn, void *arg);
 /* No call back after this; the memory goes once the loop has closed the handles. NULL is fine. */
 void watch_free(watch *w);
 /* Watch the folder that the path names now. Cheap if it is watched already. Returns whether it is watched. Something may have been missed if

@@ -1,4 +1,5 @@
 /* What goes out and when: reports with back-off and settling, presence, dataset status, counters of inference, and an agent that sleeps. */
+#include "common/log.h"
 #include "tests/unit/edge_harness.h"
 
 static void open_with_report(bench *b)
@@ -304,6 +305,7 @@ static void test_dataset_status_is_thinned_and_repeated_on_a_new_link(void **sta
 	(void)state;
 
 	bench_init(&b);
+	log_set_level(LOG_INFO);
 	bench_ready(&b);
 	bench_dataset_doc(&b, "ds-1", "ds", URL);
 	for (int i = 0; i < 10; i++) {
@@ -348,6 +350,52 @@ static void test_dataset_status_is_thinned_and_repeated_on_a_new_link(void **sta
 	bench_turn(&b);
 	assert_int_equal(bench_said(&b, "/status"), 5);
 	bench_fini(&b);
+}
+
+static void dataset_troubles(void *arg)
+{
+	static const char *const troubles[] = {NULL, "is a folder", "is a folder", "is not there", NULL, NULL};
+	bench b;
+	(void)arg;
+
+	bench_init(&b);
+	log_set_level(LOG_INFO);
+	bench_ready(&b);
+	bench_dataset_doc(&b, "ds-1", "ds", URL);
+	for (size_t i = 0; i < sizeof(troubles) / sizeof(troubles[0]); i++) {
+		b.file_error = troubles[i];
+		b.changed_ms++; /* something else has changed in any case */
+		bench_view(&b);
+		bench_sleep(&b, 10000);
+	}
+	b.file_error = "was never there";
+	b.changed_ms++;
+	bench_view(&b);
+	bench_dataset_doc(&b, "ds-2", "other", URL); /* one more reads the same file */
+	bench_fini(&b);
+}
+
+static int count(const char *text, const char *part)
+{
+	int n = 0;
+
+	for (; (text = strstr(text, part)) != NULL; text += strlen(part))
+		n++;
+	return n;
+}
+
+static void test_log_tells_of_a_datasets_trouble(void **state)
+{
+	buf out = {0};
+	(void)state;
+
+	assert_int_equal(unit_run(2, dataset_troubles, NULL, &out), 0);
+	assert_int_equal(count(buf_text(&out), "dataset: the dataset cannot be read"), 4);
+	assert_int_equal(count(buf_text(&out), "namespace=ns dataset=ds error=\"is a folder\""), 1);
+	assert_int_equal(count(buf_text(&out), "namespace=ns dataset=ds error=\"is not there\""), 1);
+	assert_int_equal(count(buf_text(&out), "namespace=ns dataset=other error=\"was never there\""), 1);
+	assert_int_equal(count(buf_text(&out), "the dataset can be read again"), 1);
+	buf_fini(&out);
 }
 
 #define DS_STATUS "ns/ns/dataset/ds/node/" NODE "/status"
@@ -520,6 +568,7 @@ int main(void)
 		cmocka_unit_test(test_birth_tells_the_highest_epoch),
 		cmocka_unit_test(test_birth_is_repeated_until_it_is_answered),
 		cmocka_unit_test(test_dataset_status_is_thinned_and_repeated_on_a_new_link),
+		cmocka_unit_test(test_log_tells_of_a_datasets_trouble),
 		cmocka_unit_test(test_status_of_a_dataset_that_left_is_cleared),
 		cmocka_unit_test(test_status_is_cleared_only_if_nobody_has_its_topic),
 		cmocka_unit_test(test_inference_counters_are_thinned),

@@ -364,6 +364,51 @@ static void forgetting_reads_again(void **state)
 	scanner_free(s);
 }
 
+/* Where the node's file system is mounted below a folder, its links mean what they mean there. */
+static void links_below_a_root(void **state)
+{
+	char *root = unit_folder(), *folder = mem_printf("%s/srv", root), *file = mem_printf("%s/srv/ds.txt", root),
+		 *link = mem_printf("%s/ds.txt", root);
+	scan_view v;
+	(void)state;
+
+	assert_int_equal(file_make_dirs(folder, 0755, NULL), 0);
+	assert_int_equal(file_write(file, "a\nb\n", 4, 0644, NULL), 0);
+	assert_int_equal(symlink("/srv/ds.txt", link), 0);
+	scanner *s = scanner_new("/ds.txt", FORMAT_TXT, LINE_MAX_DEFAULT);
+	scanner_set_root(s, root);
+	assert_int_equal(scanner_look(s, 1000), 0);
+	scanner_view(s, &v);
+	assert_int_equal(v.end.samples, 2);
+	scanner_free(s);
+	free(link);
+	free(file);
+	free(folder);
+	unit_folder_remove(root);
+}
+
+static void urls_that_are_no_local_path(void **state)
+{
+	static const struct {
+		const char *url;
+		int code;
+		const char *text;
+	} rows[] = {
+		{"s3://bucket/pts.csv", ERROR_UNSUPPORTED, "dataset: s3://bucket/pts.csv: this version knows local files only, no s3 urls"},
+		{"data/pts.csv", ERROR_INVALID, "dataset: data/pts.csv is relative to nothing that is known: an absolute path is needed"},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < 2; i++) {
+		scanner *s = scanner_new(rows[i].url, FORMAT_CSV, LINE_MAX_DEFAULT);
+		scan_view v;
+		assert_int_equal(scanner_look(s, 1000), rows[i].code);
+		scanner_view(s, &v);
+		assert_string_equal(v.error, rows[i].text);
+		scanner_free(s);
+	}
+}
+
 int main(void)
 {
 	mem_init();
@@ -382,6 +427,8 @@ int main(void)
 		TEST(damaged_state_is_refused),
 		TEST(rewritten_while_read),
 		TEST(forgetting_reads_again),
+		cmocka_unit_test(links_below_a_root),
+		cmocka_unit_test(urls_that_are_no_local_path),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static int teardown(void **state)
 
 static void start(fixture *f)
 {
-	f->watch = watch_new(&f->loop, f->path, INTERVAL_MS, on_change, f);
+	f->watch = watch_new(&f->loop, "", f->path, INTERVAL_MS, on_change, f);
 }
 
 /* Until there has been a call after those so far. */
