@@ -269,7 +269,7 @@ typedef struct job_state {
 	const char *reason, *message; /* "" if none */
 	bool has_ended;               /* the stage before, or this one once it has ended: one patch may end a stage and begin the next */
 	position ended;
-	const char *ended_reason; /* "" if none */
+	const char *ended_reason, *ended_message; /* "" if none */
 	bool has_waiting;
 	int64_t waiting_samples;                /* known from the dataset's status; -1: unknown */
 	const char *waiting_trigger;            /* "num_of_samples > 500" */

@@ -22,6 +22,7 @@ static void read_ended(reading *r, const cJSON *root, job_state *s)
 	s->has_ended = true;
 	s->ended = read__position(r, o, "state.ended", 1);
 	s->ended_reason = read__text(r, o, "state.ended", "reason", NEEDED, TEXT_MAX_REASON);
+	s->ended_message = read__prose(r, o, "state.ended", "message", NEEDED, TEXT_MAX_MESSAGE);
 	if (!phase_ended(s->ended.phase))
 		read__fail(r, "state.ended", "phase", "'%s' is no end", phase_name(s->ended.phase));
 }
@@ -87,6 +88,7 @@ static void write_ended(cJSON *root, const job_state *s)
 
 	write__position(o, s->ended);
 	write__prose(o, "reason", s->ended_reason == NULL ? "" : s->ended_reason, TEXT_MAX_REASON);
+	write__prose(o, "message", s->ended_message == NULL ? "" : s->ended_message, TEXT_MAX_MESSAGE);
 	json_put(root, "ended", o);
 }
 

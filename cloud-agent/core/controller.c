@@ -222,6 +222,7 @@ void controller_link(controller *c, bool up, moment now)
 	c->birth_due = true;
 	c->links++;
 	docs_new_link(c);
+	c->linked_at = now.mono_ms;
 	docs_queue_all(c);
 }
 

@@ -7,6 +7,7 @@
  *   decide.c     looks at a touched job: at most one write (a `flight`), and when to look again
  *     report_judge.c  the table of rule 3          stage_work.c  Train and Eval: pods       stage_deploy.c  Deploy, and the next round
  *     inference.c     the pod that serves          reap.c        pods that have to go
+ *     explain.c       why it stands still, for people
  *     reports.c       what arrived, and what it leads to
  *     conditions.c    a write to the conditions    pod.c         what a pod is made of      select.c, base_model.c  which model for what
  *   documents.c  what the topics should hold       publisher.c   what they hold, and the queue in between
@@ -81,6 +82,7 @@ struct pod {
 	enum pod_phase phase;
 	bool terminating, hot;
 	int64_t restarts;
+	int64_t restarted_at; /* monotonic, first sight of the last restart; -1: none, or before it was seen first */
 	int64_t round;        /* that its name was made from, as its annotation says and its name proves; -1: none */
 	int64_t live_since;   /* monotonic: since when its stage is over and it still lives; -1 */
 	int64_t remove_again; /* monotonic: asked to go, not before this once more; -1: not asked */
@@ -185,7 +187,7 @@ typedef struct job_view {
 	int64_t since_unix;
 	bool has_ended; /* the last condition that ended a stage */
 	position ended;
-	const char *ended_reason;
+	const char *ended_reason, *ended_message;
 	member m;
 	stage_input train_input, eval_input; /* of the present round */
 	const char *round_dir;               /* output folder that the present round's samples were written to; NULL: not written yet */
@@ -381,6 +383,8 @@ bool orphans_reap(controller *c);
 /* It may be asked to go now; else the job (NULL: the orphans) is looked at when it may be asked again. */
 bool pod_removable(controller *c, job *j, const pod *p);
 void pod_kill(controller *c, job *j, pod *p, const char *reason, const char *message);
+/* What the state topic says if nothing else is to be said. */
+void job_explain(controller *c, job *j);
 /* Append the next round's Train/Waiting if nothing speaks against it; false: not yet. */
 bool next_round_add(controller *c, job *j, change *ch);
 void change_end_round(change *ch, enum stage stage, enum phase phase, const char *reason, const char *message);
@@ -489,7 +493,7 @@ bool node_gone(const controller *c, const char *name); /* the cluster lists its 
 /* ---- dataset_status.c ---- */
 
 typedef struct edge_status {
-	char *node, *uid, *changed;
+	char *node, *uid, *changed, *error; /* error NULL: none */
 	int64_t samples;
 } edge_status;
 int dataset_status_take(controller *c, const topic *t, const void *payload, size_t len, error *err);
@@ -510,6 +514,7 @@ struct controller {
 	uint64_t random;
 	moment now;
 	bool synced, leading, link, full;             /* full: the link takes no message at present */
+	int64_t linked_at;                /* the last connect */
 	int64_t fence, epoch, gen, seen_epoch, links; /* links: connects so far */
 	bool birth_due, foreign_due, orphans_due;
 	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */

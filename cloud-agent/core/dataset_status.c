@@ -18,6 +18,7 @@ static void status_free(edge_status *s)
 	free(s->node);
 	free(s->uid);
 	free(s->changed);
+	free(s->error);
 	free(s);
 }
 
@@ -71,6 +72,7 @@ int dataset_status_take(controller *c, const topic *t, const void *payload, size
 			s->node = mem_strdup(said->node);
 			s->uid = mem_strdup(said->dataset.uid);
 			s->changed = mem_strdup(said->changed);
+			s->error = mem_strdup(said->error);
 			s->samples = said->samples;
 			table_put(&c->statuses, key, s);
 		}

@@ -45,9 +45,10 @@ bool next_round_add(controller *c, job *j, change *ch)
 	const step *last = ch->n > 0 ? &ch->steps[ch->n - 1] : NULL;
 	const char *stage = stage_name(last != NULL ? last->stage : j->view->pos.stage),
 			   *phase = phase_name(last != NULL ? last->phase : j->view->pos.phase);
-	const char *reason = last != NULL ? last->reason : j->view->reason;
-	const char *message = arena_printf(ch->mem, "round %lld ended with %s/%s%s%s", (long long)ch->m.round, stage, phase,
-		reason != NULL && reason[0] != '\0' ? ", " : "", reason != NULL ? reason : "");
+	const char *reason = last != NULL ? last->reason : j->view->reason, *why = last != NULL ? last->message : j->view->message;
+	const char *message = arena_printf(ch->mem, "round %lld ended with %s/%s%s%s%s%s", (long long)ch->m.round, stage, phase,
+		reason != NULL && reason[0] != '\0' ? ", " : "", reason != NULL ? reason : "", why != NULL && why[0] != '\0' ? ": " : "",
+		why != NULL ? why : "");
 	ch->m.round++;
 	ch->m.node = ch->m.pod_uid = ch->m.dataset = NULL;
 	change_add(ch, STAGE_TRAIN, PHASE_WAITING, NULL, message);
@@ -175,6 +176,7 @@ void job_look(controller *c, job *j)
 		job_warn(c, j, f->problem, j->problem_text);
 	if (may_write(c) && !waits && j->flight == NULL && !j->view->deleting)
 		plan(c, j);
+	job_explain(c, j);
 	if (j->state_reason[0] == '\0') {
 		free(j->event_seen);
 		j->event_seen = NULL;

@@ -143,6 +143,18 @@ static int64_t waiting_samples(const controller *c, const job *j)
 	return (int64_t)floor((double)status->samples * p + 1e-9) - (int64_t)floor((double)from * p + 1e-9);
 }
 
+/* "num_of_samples >= 20, between 03:00 and 04:00"; false: it always holds. */
+static bool trigger_text(const trigger *t, char *text, size_t size)
+{
+	char condition[400] = "", timer[48] = "";
+	if (t->has_condition)
+		(void)snprintf(condition, sizeof condition, "%s %s %g", t->metric, trigger_op_text(t->op), t->threshold);
+	if (t->has_timer)
+		(void)snprintf(timer, sizeof timer, "between %02d:%02d and %02d:%02d", t->start / 60, t->start % 60, t->end / 60, t->end % 60);
+	(void)snprintf(text, size, "%s%s%s", condition, t->has_condition && t->has_timer ? ", " : "", timer);
+	return t->has_condition || t->has_timer;
+}
+
 static void add_waiting(const controller *c, const job *j, char *text, size_t size, job_state *s)
 {
 	const trigger *t = &j->view->train;
@@ -150,9 +162,7 @@ static void add_waiting(const controller *c, const job *j, char *text, size_t si
 		return;
 	s->has_waiting = true;
 	s->waiting_samples = waiting_samples(c, j);
-	if (t->has_condition)
-		(void)snprintf(text, size, "%s %s %g", t->metric, trigger_op_text(t->op), t->threshold);
-	s->waiting_trigger = t->has_condition ? text : NULL;
+	s->waiting_trigger = trigger_text(t, text, size) ? text : NULL;
 }
 
 char *document_state(controller *c, job *j, const stamp *s)
@@ -169,6 +179,7 @@ char *document_state(controller *c, job *j, const stamp *s)
 	st.has_ended = v->has_ended;
 	st.ended = v->ended;
 	st.ended_reason = v->ended_reason;
+	st.ended_message = v->ended_message;
 	add_waiting(c, j, waiting, sizeof waiting, &st);
 	if (v->evaluated.n > 0)
 		st.metrics_new = v->evaluated.models[0].metrics;

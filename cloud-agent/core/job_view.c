@@ -245,6 +245,7 @@ static void read_history(job_view *v)
 		v->has_ended = note->round >= 1;
 		v->ended = (position){.round = note->round, .stage = (enum stage)note->stage, .phase = (enum phase)note->phase};
 		v->ended_reason = object_text(list[i], NULL, "reason");
+		v->ended_message = object_text(list[i], NULL, "message");
 	}
 	/* Of the inputs the newest counts, if it is of the present round. */
 	for (i = v->n_conditions; i-- > 0;) {

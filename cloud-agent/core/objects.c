@@ -299,7 +299,19 @@ static int64_t round_of(const pod *p, const char *text)
 	return strcmp(name, p->name) == 0 ? round : -1;
 }
 
-static void pod_read(pod *p, const cJSON *object)
+/* It waits to be started once more. */
+static bool is_backing_off(const cJSON *status)
+{
+	const cJSON *entry;
+	cJSON_ArrayForEach(entry, json_member(status, "containerStatuses")) {
+		if (strcmp(object_text(json_member(json_member(entry, "state"), "waiting"), NULL, "reason"), "CrashLoopBackOff") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* p->restarts is -1 at first sight: what happened before that is news only if it goes on. */
+static void pod_read(const controller *c, pod *p, const cJSON *object)
 {
 	const cJSON *status = json_member(object, "status");
 	replace(&p->node, object_text(object, "spec", "nodeName"));
@@ -308,10 +320,13 @@ static void pod_read(pod *p, const cJSON *object)
 	p->hot = object_text(json_member(object, "metadata"), "annotations", ANNOTATION_HOT)[0] != '\0';
 	p->restarts = 0;
 	replace(&p->message, object_text(status, NULL, "message"));
+	int64_t before = p->restarts;
 	p->trouble = waiting_trouble(status, &p->message);
 	read_containers(p, status);
 }
 
+	if (p->restarts > (before >= 0 ? before : 0) && (before >= 0 || is_backing_off(status)))
+		p->restarted_at = c->now.mono_ms;
 /* The pod that is there now; NULL if it is not one of ours. */
 pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *object)
 {
@@ -332,7 +347,7 @@ pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *objec
 		p->key = mem_strdup(key);
 		p->uid = mem_strdup(uid);
 		p->kind = kind;
-		p->live_since = p->remove_again = -1;
+		p->live_since = p->remove_again = p->restarted_at = p->restarts = -1;
 		const char *full = object_text(metadata, "annotations", ANNOTATION_JOB);
 		pod_attach(c, p, object_text(ref, NULL, "uid"), full[0] != '\0' ? full : object_text(ref, NULL, "name"));
 		p->round = round_of(p, object_text(metadata, "annotations", ANNOTATION_ROUND));
@@ -341,7 +356,7 @@ pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *objec
 	free(key);
 	if (!ours)
 		return NULL;
-	pod_read(p, object);
+	pod_read(c, p, object);
 	job *j = job_of_uid(c, p->owner->uid);
 	if (j != NULL)
 		job_touch(c, j);

@@ -91,7 +91,7 @@ void harness_check_stamps(const harness *h); /* every retained topic of ours has
 /* ---- reports ---- */
 typedef struct says {
 	const char *uid; /* NULL: the job's */
-	const char *node, *reason;
+	const char *node, *reason, *message;
 	const char *dir;  /* output folder; NULL: the job's */
 	int64_t from, to; /* train: the range */
 	bool no_range;

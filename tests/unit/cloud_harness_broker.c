@@ -142,7 +142,7 @@ void harness_report(harness *h, const char *job, int64_t round, enum stage stage
 	model models[2] = {0};
 	char *urls[4] = {0};
 	cJSON *metrics[2] = {0};
-	report r = {.ts = "2026-11-30T00:00:00Z", .node = s->node, .what = what, .store = "store", .seq = 1, .reason = s->reason};
+	report r = {.ts = "2026-11-30T00:00:00Z", .node = s->node, .what = what, .store = "store", .seq = 1, .reason = s->reason, .message = s->message};
 	r.job = (job_ref){.ns = "default", .name = job, .uid = s->uid != NULL ? s->uid : harness__text(object, "metadata", "uid")};
 	r.position = (position){.round = round, .stage = stage, .phase = phases[what]};
 	if (stage == STAGE_TRAIN)

@@ -5,6 +5,8 @@ static void test_inference_ends(void **state)
 {
 	(void)state;
 	harness *h = harness_world();
+	harness_birth(h, "edge-1", "s1");
+	harness_run(h);
 	char *name = harness_pod_name(h, "j", WORKER_INFERENCE, 0);
 	harness_remove(h, OBJECT_POD, name);
 	harness_run(h);
@@ -40,7 +42,8 @@ static void test_inference_not_running(void **state)
 	harness_advance(h, 600 * 1000);
 	harness_run(h);
 	harness_expect(h, "j", 2, STAGE_TRAIN, PHASE_WAITING);
-	assert_string_equal(harness_last(h, "j", "message"), "round 1 ended with Deploy/Completed, InferenceNotRunning");
+	assert_string_equal(harness_last(h, "j", "message"),
+		"round 1 ended with Deploy/Completed, InferenceNotRunning: the model is in place, but the inference pod did not run in time");
 	cJSON *own = harness_member(h, "j");
 	assert_int_equal(json_member(json_member(own, "deployed"), "round")->valueint, 1); /* in place, and named */
 	cJSON_Delete(own);

@@ -288,6 +288,8 @@ static void test_all_again(void **state)
 {
 	(void)state;
 	harness *h = harness_world();
+	harness_birth(h, "edge-1", "s1");
+	harness_run(h);
 	stamp before[4] = {
 		harness_stamp(h, DESIRED_OF_J), harness_stamp(h, STATE_OF_J), harness_stamp(h, DATASET_OF_D), harness_stamp(h, INVENTORY_OF_1)};
 	const char *topics[4] = {DESIRED_OF_J, STATE_OF_J, DATASET_OF_D, INVENTORY_OF_1};
@@ -333,6 +335,8 @@ static void test_dataset_status(void **state)
 {
 	(void)state;
 	harness *h = harness_world();
+	harness_birth(h, "edge-1", "s1");
+	harness_run(h);
 	const char *topic_text = "ilmare/v1/ns/default/dataset/d/node/edge-1/status";
 	const cJSON *object = harness_object(h, OBJECT_DATASET, "d");
 	dataset_status s = {.ts = "2026-11-30T00:00:00Z", .node = "edge-1", .samples = 100, .size = 1000, .changed = "2026-11-30T00:00:00Z"};

@@ -283,6 +283,7 @@ static void test_quiet(void **state)
 {
 	(void)state;
 	harness *h = world();
+	harness_birth(h, "edge-1", "s1");
 	harness_run(h);
 	int64_t wake = controller_wake(h->c);
 	assert_true(wake >= h->now.mono_ms + 48 * 60 * 1000 && wake <= h->now.mono_ms + 72 * 60 * 1000);
@@ -365,7 +366,8 @@ static void test_hot_not_confirmed(void **state)
 	harness_advance(h, 1);
 	harness_run(h);
 	harness_expect(h, "j", 2, STAGE_TRAIN, PHASE_WAITING);
-	assert_string_equal(harness_last(h, "j", "message"), "round 1 ended with Deploy/Completed, NotConfirmed");
+	assert_string_equal(harness_last(h, "j", "message"),
+		"round 1 ended with Deploy/Completed, NotConfirmed: the model is in place, but the worker did not say that it has loaded it");
 	harness_free(h);
 }
 

@@ -63,7 +63,8 @@ static const member presence_rows[] = {
 static const char state_text[] =
 	"{\"v\":1,\"ts\":\"t\"," STAMP
 	",\"job\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\"},\"round\":12,\"stage\":\"Train\",\"phase\":\"Running\","
-	"\"since\":\"t1\",\"reason\":\"R\",\"message\":\"m\",\"ended\":{\"round\":12,\"stage\":\"Train\",\"phase\":\"Failed\",\"reason\":\"R\"}"
+	"\"since\":\"t1\",\"reason\":\"R\",\"message\":\"m\",\"ended\":{\"round\":12,\"stage\":\"Train\",\"phase\":\"Failed\",\"reason\":\"R\","
+	"\"message\":\"m\"}"
 	",\"waiting\":{\"samples\":7,\"trigger\":\"num_of_samples > "
 	"500\"},\"metrics\":{\"new\":{\"p\":0.9},"
 	"\"old\":{\"p\":[0.8,0.7]}},\"deployed\":{\"round\":10,\"sha256\":\"" HEX "\",\"since\":\"t2\"},\"failures\":0}";
@@ -84,6 +85,7 @@ static const member state_rows[] = {
 	{"ended.stage", MEMBER_STRING, true},
 	{"ended.phase", MEMBER_STRING, true},
 	{"ended.reason", MEMBER_STRING, true},
+	{"ended.message", MEMBER_STRING, true},
 	{"waiting", MEMBER_OBJECT, false},
 	{"waiting.samples", MEMBER_NUMBER, false},
 	{"waiting.trigger", MEMBER_STRING, false},
