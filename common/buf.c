@@ -86,16 +86,6 @@ void buf_printf(buf *b, const char *fmt, ...)
 	va_end(args);
 }
 
-void buf_drop(buf *b, size_t n)
-{
-	if (n >= b->len) {
-		buf_clear(b);
-		return;
-	}
-	b->len -= n;
-	memmove(b->data, b->data + n, b->len + 1);
-}
-
 char *buf_detach(buf *b)
 {
 	buf_reserve(b, 0);

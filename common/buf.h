@@ -18,7 +18,6 @@ void buf_add(buf *b, const void *data, size_t len);
 void buf_puts(buf *b, const char *s);
 void buf_putc(buf *b, char c);
 void buf_printf(buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void buf_drop(buf *b, size_t n);    /* remove the first n bytes */
 char *buf_detach(buf *b);           /* the text, to be freed by the caller; "" if empty; b is empty afterwards */
 const char *buf_text(const buf *b); /* never NULL */
 

@@ -160,11 +160,6 @@ void chain_add(chain *c, const void *data, size_t len)
 	}
 }
 
-uint64_t chain_size(const chain *c)
-{
-	return c->blocks * CHAIN_BLOCK + c->part;
-}
-
 void chain_value(const chain *c, digest *out)
 {
 	if (c->part == 0) {

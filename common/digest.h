@@ -34,7 +34,6 @@ void chain_free(chain *c);
 /* Begin at a block boundary that was reached before: `blocks` whole blocks with digest h. */
 void chain_resume(chain *c, uint64_t blocks, const digest *h);
 void chain_add(chain *c, const void *data, size_t len);
-uint64_t chain_size(const chain *c);                              /* bytes so far */
 void chain_value(const chain *c, digest *out);                    /* of all bytes so far; the chain goes on */
 void chain_boundary(const chain *c, uint64_t *blocks, digest *h); /* the last whole block: what chain_resume takes */
 

@@ -55,11 +55,6 @@ metric *metric_new(enum metric_type type, const char *name, const char *labels, 
 	return m;
 }
 
-void metric_add(metric *m, int64_t n)
-{
-	atomic_fetch_add_explicit(&m->value, n, memory_order_relaxed);
-}
-
 void metric_set(metric *m, int64_t value)
 {
 	atomic_store_explicit(&m->value, value, memory_order_relaxed);

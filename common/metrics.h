@@ -17,7 +17,6 @@ typedef struct metric metric;
  * The same name and labels give the same metric. At most METRICS_MAX (then the process exits: a programming error). */
 enum { METRICS_MAX = 128 };
 metric *metric_new(enum metric_type type, const char *name, const char *labels, const char *help);
-void metric_add(metric *m, int64_t n);
 void metric_set(metric *m, int64_t value);
 int64_t metric_value(const metric *m);
 /* Values that somebody counts in a struct of int64_t (or uint64_t) members: a table of them, registered when first set. Loop thread. */

@@ -384,13 +384,3 @@ const struct mqtt_counters *mqtt_client_counters(const mqtt_client *c)
 {
 	return &c->counters;
 }
-
-size_t mqtt_client_payload_limit(const mqtt_client *c, const char *topic)
-{
-	const struct mqtt_message empty = {.topic = topic};
-	size_t overhead = message_overhead(&empty), limit = c->settings->c.max_payload;
-
-	if (!c->limits.packet_size || c->limits.packet_size >= overhead + limit)
-		return limit;
-	return c->limits.packet_size > overhead ? c->limits.packet_size - overhead : 0;
-}

@@ -150,7 +150,5 @@ const char *mqtt_state_name(enum mqtt_state state);
 /* Why the last attempt or connection failed, "" if none did; the client's, until the next call of the loop. */
 const char *mqtt_client_problem(const mqtt_client *client);
 const struct mqtt_counters *mqtt_client_counters(const mqtt_client *client);
-/* The largest payload for `topic` that the broker of this connection takes (it may be less than max_payload). */
-size_t mqtt_client_payload_limit(const mqtt_client *client, const char *topic);
 
 #endif

@@ -45,10 +45,6 @@ int round_write(scanner *s, const round_request *r, enum round_outcome *outcome,
  * missing or of another size. */
 int round_read(const char *output_dir, int64_t round, manifest *out, error *err);
 
-/* The rounds of this job that are below data/train, newest first, at most `max`; folders that are not its or cannot be read are passed
- * over. Returns how many. */
-size_t round_list(const char *output_dir, const char *uid, window_round *out, size_t max);
-
 /* The eval window of a round (core/window.h), oldest first; reads no more manifests than it needs. Returns how many; 0 if the folder of
  * that round is not there or not this job's. */
 size_t round_window(const char *output_dir, const char *uid, int64_t round, int64_t out[WINDOW_MAX]);

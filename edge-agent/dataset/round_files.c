@@ -104,18 +104,6 @@ static bool window_read(const char *output_dir, const char *uid, int64_t round, 
 	return ours;
 }
 
-size_t round_list(const char *output_dir, const char *uid, window_round *out, size_t max)
-{
-	size_t n, found = 0;
-	int64_t *all = round_numbers(output_dir, &n);
-	for (size_t i = 0; i < n && found < max; i++) {
-		if (window_read(output_dir, uid, all[i], &out[found]))
-			found++;
-	}
-	free(all);
-	return found;
-}
-
 size_t round_window(const char *output_dir, const char *uid, int64_t round, int64_t out[WINDOW_MAX])
 {
 	window_round one;

@@ -145,7 +145,6 @@ static void test_limits(void **state)
 	m.len = 1001;
 	assert_int_equal(mqtt_client_publish(a.client, &m, &err), ERROR_LIMIT);
 	assert_non_null(strstr(err.text, "1001"));
-	assert_int_equal(mqtt_client_payload_limit(a.client, "t/big"), 1000);
 	m.len = 1000;
 	assert_true(mqtt_client_publish(a.client, &m, NULL) > 0);
 	for (int i = 0; i < 100; i++)
@@ -343,13 +342,12 @@ static void test_broker_packet_limit(void **state)
 	size_t limit;
 
 	start_up(f, &a);
-	limit = mqtt_client_payload_limit(a.client, "t/x");
-	assert_in_range(limit, 900, 990);
 	memset(text, 'x', sizeof text);
-	text[limit + 1] = '\0';
-	assert_int_equal(peer_publish(&a, "t/x", text, false), ERROR_LIMIT);
-	text[limit] = '\0';
-	assert_true(peer_publish(&a, "t/x", text, false) > 0);
+	limit = sizeof text - 1;
+	do
+		text[limit--] = '\0';
+	while (peer_publish(&a, "t/x", text, false) == ERROR_LIMIT);
+	assert_in_range(limit, 900, 990);
 	loop_until(&f->loop, a.published == 1 && a.received == 1, SOON);
 	assert_int_equal(a.downs, 0);
 	peer_free(&a);
@@ -390,7 +388,6 @@ static void test_laptop_configuration(void **state)
 
 	memset(payload, 'x', (size_t)256 * 1024);
 	start_up(f, &a);
-	assert_int_equal(mqtt_client_payload_limit(a.client, "t/kept"), 256 * 1024);
 	peer_publish(&a, "t/kept", payload, true);
 	loop_until(&f->loop, a.published == 1 && a.received == 1, SOON);
 	broker_stop(f->broker);

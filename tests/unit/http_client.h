@@ -112,7 +112,7 @@ static inline int client_answer_of(http_client *c, buf *body, bool head)
 		buf_fini(body);
 		buf_add(body, from, len - (size_t)(from - buf_text(&c->in)));
 	}
-	buf_drop(&c->in, len);
+	unit_drop(&c->in, len);
 	return status;
 }
 

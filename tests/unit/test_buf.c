@@ -1,4 +1,4 @@
-/* Buffers: growing, dropping, printing, always ended by a NUL. */
+/* Buffers: growing, printing, always ended by a NUL. */
 #include "tests/unit/unit.h"
 
 static void empty_buffer(void **state)
@@ -7,7 +7,6 @@ static void empty_buffer(void **state)
 	buf b = {0};
 	assert_string_equal(buf_text(&b), "");
 	buf_clear(&b);
-	buf_drop(&b, 5);
 	assert_int_equal(b.len, 0);
 	char *text = buf_detach(&b);
 	assert_string_equal(text, "");
@@ -61,23 +60,6 @@ static void prints_around_the_capacity(void **state)
 	}
 }
 
-static void drops_from_the_front(void **state)
-{
-	(void)state;
-	buf b = {0};
-	buf_puts(&b, "abcdef");
-	buf_drop(&b, 2);
-	assert_string_equal(buf_text(&b), "cdef");
-	buf_drop(&b, 0);
-	assert_string_equal(buf_text(&b), "cdef");
-	buf_drop(&b, 4);
-	assert_string_equal(buf_text(&b), "");
-	buf_puts(&b, "x");
-	buf_drop(&b, 99);
-	assert_int_equal(b.len, 0);
-	buf_fini(&b);
-}
-
 static void detach_gives_the_text_away(void **state)
 {
 	(void)state;
@@ -97,7 +79,6 @@ int main(void)
 		cmocka_unit_test(grows_and_keeps),
 		cmocka_unit_test(holds_any_bytes),
 		cmocka_unit_test(prints_around_the_capacity),
-		cmocka_unit_test(drops_from_the_front),
 		cmocka_unit_test(detach_gives_the_text_away),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

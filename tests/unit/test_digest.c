@@ -92,7 +92,6 @@ static void expect(const chain *c, size_t i)
 	chain_value(c, &d);
 	digest_hex(&d, hex);
 	assert_string_equal(hex, chains[i].hex);
-	assert_int_equal(chain_size(c), chains[i].size);
 }
 
 static void chain_goes_on_after_each_value(void **state)
@@ -136,7 +135,6 @@ static void chain_resumes_at_a_boundary(void **state)
 	chain *d = chain_new();
 	for (int i = 0; i < 2; i++) {
 		chain_resume(d, blocks, &h);
-		assert_int_equal(chain_size(d), CHAIN_BLOCK);
 		chain_add(d, data + CHAIN_BLOCK, SIZE - CHAIN_BLOCK);
 		expect(d, CHAINS - 1);
 	}

@@ -1,7 +1,5 @@
-/* Metrics: the registry, the text format, values set by several threads. */
+/* Metrics: the registry, the text format. */
 #include "tests/unit/unit.h"
-
-#include <pthread.h>
 
 #include "common/metrics.h"
 
@@ -12,8 +10,8 @@ static void same_name_and_labels_are_the_same(void **state)
 	metric *b = metric_new(METRIC_COUNTER, "t_total", "stage=\"eval\"", "Help.");
 	assert_ptr_not_equal(a, b);
 	assert_ptr_equal(metric_new(METRIC_COUNTER, "t_total", "stage=\"train\"", "Help."), a);
-	metric_add(a, 2);
-	metric_add(a, 3);
+	metric_set(a, 2);
+	metric_set(a, 5);
 	metric_set(b, 7);
 	assert_int_equal(metric_value(a), 5);
 	assert_int_equal(metric_value(b), 7);
@@ -58,28 +56,6 @@ static void process_is_described(void **state)
 	buf_fini(&out);
 }
 
-static void *add_many(void *m)
-{
-	for (int i = 0; i < 10000; i++)
-		metric_add(m, 1);
-	return NULL;
-}
-
-static void threads_lose_no_counts(void **state)
-{
-	(void)state;
-	metric *m = metric_new(METRIC_COUNTER, "t_threads_total", NULL, "Help.");
-	pthread_t threads[4];
-	for (size_t i = 0; i < 4; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, add_many, m), 0);
-	buf out = {0};
-	metrics_print(&out);
-	buf_fini(&out);
-	for (size_t i = 0; i < 4; i++)
-		pthread_join(threads[i], NULL);
-	assert_int_equal(metric_value(m), 40000);
-}
-
 static void too_many(void *arg)
 {
 	static char names[METRICS_MAX + 1][16];
@@ -105,7 +81,6 @@ int main(void)
 		cmocka_unit_test(same_name_and_labels_are_the_same),
 		cmocka_unit_test(text_is_in_families),
 		cmocka_unit_test(process_is_described),
-		cmocka_unit_test(threads_lose_no_counts),
 		cmocka_unit_test(the_registry_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void append_some(history *h)
 	size_t len = draw(h, 3) == 0 ? h->pending.len : draw(h, (uint32_t)h->pending.len + 1);
 	kit_put(h->path, O_APPEND, buf_text(&h->pending), len);
 	buf_add(&h->content, buf_text(&h->pending), len);
-	buf_drop(&h->pending, len);
+	unit_drop(&h->pending, len);
 }
 
 /* A new file or the same one emptied; samples not taken are gone. */

@@ -39,6 +39,16 @@ static inline void unit_folder_remove(char *path)
 	free(path);
 }
 
+/* Forget the first n bytes, or all. */
+static inline void unit_drop(buf *b, size_t n)
+{
+	char *rest = mem_strndup(buf_text(b) + (n < b->len ? n : b->len), n < b->len ? b->len - n : 0);
+	size_t left = n < b->len ? b->len - n : 0;
+	buf_clear(b);
+	buf_add(b, rest, left);
+	free(rest);
+}
+
 /* Run f(arg) in a process of its own and collect what it writes to the descriptor (1 or 2); the other one leads nowhere. Returns the exit status, or 128 + signal. */
 static inline int unit_run(int descriptor, void (*f)(void *), void *arg, buf *out)
 {
