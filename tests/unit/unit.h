@@ -42,11 +42,11 @@ static inline void unit_folder_remove(char *path)
 /* Forget the first n bytes, or all. */
 static inline void unit_drop(buf *b, size_t n)
 {
-	char *rest = mem_strndup(buf_text(b) + (n < b->len ? n : b->len), n < b->len ? b->len - n : 0);
-	size_t left = n < b->len ? b->len - n : 0;
-	buf_clear(b);
-	buf_add(b, rest, left);
-	free(rest);
+	size_t gone = n < b->len ? n : b->len;
+	if (gone == 0)
+		return;
+	memmove(b->data, b->data + gone, b->len - gone + 1); /* with the NUL behind it */
+	b->len -= gone;
 }
 
 /* Run f(arg) in a process of its own and collect what it writes to the descriptor (1 or 2); the other one leads nowhere. Returns the exit status, or 128 + signal. */
