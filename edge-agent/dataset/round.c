@@ -88,7 +88,8 @@ static int copy_samples(writer *w, error *err)
 {
 	const splitter *sp = &w->walk->splitter;
 	size_t held = 0; /* bytes of the line that has not ended */
-	char *data = mem_alloc((size_t)w->scanner->line_max + WALK_PIECE);
+	int64_t total = w->request->end.size - sp->offset, room = w->scanner->line_max + WALK_PIECE;
+	char *data = mem_alloc((size_t)(total < room ? total : room) + 1);
 	split turn;
 	int code = 0;
 	split_start(&turn, w->request->from, w->request->train_prob);

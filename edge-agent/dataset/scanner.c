@@ -168,7 +168,8 @@ static void feed(scanner *s, const char *data, size_t len)
 
 static int read_on(scanner *s, int fd, int64_t to, error *err)
 {
-	char *data = mem_alloc(WALK_PIECE);
+	int64_t total = to - s->walk->splitter.offset;
+	char *data = mem_alloc(total < WALK_PIECE ? (size_t)(total > 0 ? total : 0) + 1 : WALK_PIECE);
 	int code = 0;
 	while (s->walk->splitter.offset < to) {
 		int64_t left = to - s->walk->splitter.offset;

@@ -137,7 +137,8 @@ void walk_add(walk *w, const char *data, size_t len)
 
 int walk_read_to(walk *w, int fd, int64_t to, const atomic_bool *stop, error *err)
 {
-	char *data = mem_alloc(WALK_PIECE);
+	int64_t total = to - w->splitter.offset;
+	char *data = mem_alloc(total < WALK_PIECE ? (size_t)(total > 0 ? total : 0) + 1 : WALK_PIECE);
 	int code = 0;
 	while (code == 0 && w->splitter.offset < to) {
 		int64_t left = to - w->splitter.offset;

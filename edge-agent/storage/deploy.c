@@ -35,8 +35,8 @@ static bool is_there(const char *path)
 static int keep_version(const char *versions, int64_t number, const char *from, const atomic_bool *stop, error *err)
 {
 	char *tmp = mem_printf("%s/.%lld.tmp", versions, (long long)number);
-	int code = file_remove_tree(tmp, err);
-	if (code == 0 && mkdir(tmp, 0755) != 0)
+	int code = 0; /* one of a killed run went with numbered_clean */
+	if (mkdir(tmp, 0755) != 0)
 		code = error_errno(err, errno, "creating folder %s", tmp);
 	if (code == 0 && from != NULL) {
 		model_info ignored;
@@ -44,9 +44,9 @@ static int keep_version(const char *versions, int64_t number, const char *from, 
 		code = model_copy(from, to, stop, &ignored, err);
 		free(to);
 		free(name);
+	} else if (code == 0) {
+		code = file_sync_dir(tmp, err); /* a copy into it syncs it, too */
 	}
-	if (code == 0)
-		code = file_sync_dir(tmp, err);
 	if (code == 0)
 		code = numbered_replace(versions, number, err);
 	if (code != 0)

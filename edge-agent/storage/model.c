@@ -28,10 +28,13 @@ typedef int (*piece_fn)(void *arg, const char *data, size_t len, error *err);
 
 static int read_pieces(int fd, const char *path, const atomic_bool *stop, piece_fn take, void *arg, int64_t *bytes, error *err)
 {
-	char *data = mem_alloc(PIECE);
+	struct stat st;
+	/* A small file needs no large buffer, which would have to be cleared; one byte more shows its end. */
+	size_t room = fstat(fd, &st) == 0 && st.st_size < PIECE ? (size_t)st.st_size + 1 : PIECE;
+	char *data = mem_alloc(room);
 	int code = 0;
 	while (code == 0) {
-		ssize_t n = read(fd, data, PIECE);
+		ssize_t n = read(fd, data, room);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

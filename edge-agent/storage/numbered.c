@@ -83,14 +83,18 @@ int numbered_replace(const char *folder, int64_t number, error *err)
 	char *final = mem_printf("%s/%lld", folder, (long long)number);
 	char *tmp = mem_printf("%s/.%lld.tmp", folder, (long long)number);
 	char *old = mem_printf("%s/.%lld.old", folder, (long long)number);
-	int code = file_remove_tree(old, err);
-	if (code == 0 && rename(final, old) != 0 && errno != ENOENT)
-		code = error_errno(err, errno, "moving %s away", final);
-	if (code == 0)
-		code = file_rename_new(tmp, final, err);
+	int code = file_rename_new(tmp, final, err);
+	bool taken = code == ERROR_EXISTS;
+	if (taken) {
+		code = file_remove_tree(old, err);
+		if (code == 0 && rename(final, old) != 0)
+			code = error_errno(err, errno, "moving %s away", final);
+		if (code == 0)
+			code = file_rename_new(tmp, final, err);
+	}
 	if (code == 0)
 		code = file_sync_dir(folder, err);
-	if (code == 0)
+	if (code == 0 && taken)
 		(void)file_remove_tree(old, NULL); /* if not now, then by the next numbered_clean */
 	free(old);
 	free(tmp);
