@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cloud-agent/cluster/cluster.h"
+#include "cloud-agent/cluster/kube/kube.h"
 #include "cloud-agent/cluster/local/local.h"
 #include "cloud-agent/core/controller.h"
 #include "cloud-agent/node_settings.h"
@@ -33,7 +34,7 @@ struct app {
 	char *presence_topic;
 	bool rival; /* another agent of this name was born; to be acted on after the batch */
 	bool together; /* more objects of the same moment are to come */
-	bool cluster_started, synced, stopping;
+	bool in_kube, cluster_started, synced, stopping;
 };
 
 /* ---- performing ---- */
@@ -243,8 +244,10 @@ static void start_core(app *a)
 	config.session = a->session;
 	config.client = o->name;
 	config.seed = clock_random_seed();
-	config.workers_in_place = true;
+	config.workers_in_place = !a->in_kube;
+	config.nodes_listed = a->in_kube;
 	config.lc_server = o->lc_server;
+	config.storage_image = o->storage_image;
 	config.lc_server_of = lc_server_of;
 	config.lc_server_ctx = a;
 	config.slow_ms = o->slow_ms;
@@ -258,6 +261,37 @@ static void start_core(app *a)
 	a->core = controller_new(&config);
 }
 
+static cluster *new_local(app *a, const cluster_events *events, error *err)
+{
+	cluster_local_config config = {.manifests = a->options->manifests_dir,
+		.state = a->options->state_dir,
+		.supervisor = a->options->supervisor,
+		.worker_log_max = a->options->worker_log_max,
+		.stop_workers = a->options->stop_workers};
+
+	return cluster_local_new(a->loop, &config, events, on_done, a, err);
+}
+
+static cluster *new_kube(app *a, const cluster_events *events, error *err)
+{
+	const cloud_options *o = a->options;
+	char *identity = mem_printf("%s_%s", o->name, a->session);
+	cluster_kube_config config = {.kubeconfig = o->kubeconfig ? o->kubeconfig : getenv("KUBECONFIG"),
+		.context = o->kube_context,
+		.namespaces = o->kube_namespaces,
+		.lease = o->lease,
+		.lease_namespace = o->lease_namespace,
+		.identity = identity,
+		.requests_per_second = o->kube_requests,
+		.burst = o->kube_burst,
+		.version = ILMARE_VERSION,
+		.seed = clock_random_seed()};
+	cluster *made = cluster_kube_new(a->loop, &config, events, on_done, a, err);
+
+	free(identity);
+	return made;
+}
+
 static int start_cluster(app *a, error *err)
 {
 	cluster_events events = {.ctx = a,
@@ -267,15 +301,9 @@ static int start_cluster(app *a, error *err)
 		.lead = on_lead,
 		.resign = on_resign,
 		.fence = on_fence};
-
-	cluster_local_config config = {.manifests = a->options->manifests_dir,
-		.state = a->options->state_dir,
-		.supervisor = a->options->supervisor,
-		.worker_log_max = a->options->worker_log_max,
-		.stop_workers = a->options->stop_workers};
 	int code;
 
-	a->cluster = cluster_local_new(a->loop, &config, &events, on_done, a, err);
+	a->cluster = a->in_kube ? new_kube(a, &events, err) : new_local(a, &events, err);
 	if (!a->cluster)
 		return err->code;
 	code = a->cluster->ops->start(a->cluster, err);
@@ -326,6 +354,7 @@ int app_start(uv_loop_t *loop, const cloud_options *options, app **out, error *e
 
 	a->loop = loop;
 	a->options = options;
+	a->in_kube = strcmp(options->cluster, "kube") == 0;
 	*out = a;
 	turn_init(&a->turn, loop, act, wake, a);
 	start_core(a);

@@ -6,6 +6,7 @@
 
 #include "cloud-agent/node_settings.h"
 #include "common/http/endpoint.h"
+#include "common/version.h"
 #include "proto/topic.h"
 
 #define AT(field) offsetof(cloud_options, field)
@@ -17,8 +18,9 @@ static const config_row rows[] = {
 		.type = CONFIG_ENUM,
 		.offset = AT(cluster),
 		.fallback = "local",
-		.choices = "local",
-		.help = "Where jobs live and workers run. local: manifests from a folder, workers as processes of this machine."},
+		.choices = "local|kube",
+		.help = "Where jobs live and workers run. local: manifests from a folder, workers as processes of this machine. kube: a Kubernetes "
+				"cluster."},
 	{.key = "name",
 		.type = CONFIG_STRING,
 		.offset = AT(name),
@@ -55,6 +57,48 @@ static const config_row rows[] = {
 		.offset = AT(stop_workers),
 		.fallback = "false",
 		.help = "End the workers when the agent is stopped. They go on otherwise, and the next start finds them."},
+	{.key = "kube.kubeconfig",
+		.type = CONFIG_STRING,
+		.offset = AT(kubeconfig),
+		.help = "File, or files separated by ':', with the API server's address and our credentials, as kubectl takes it. Default: the "
+				"variable KUBECONFIG, else the service account of the pod."},
+	{.key = "kube.context",
+		.type = CONFIG_STRING,
+		.offset = AT(kube_context),
+		.help = "Context of the kubeconfig. Default: its current one."},
+	{.key = "kube.namespaces",
+		.type = CONFIG_LIST,
+		.offset = AT(kube_namespaces),
+		.help = "Namespaces whose objects are followed. Default: all."},
+	{.key = "kube.lease",
+		.type = CONFIG_STRING,
+		.offset = AT(lease),
+		.fallback = "ilmare-cloud",
+		.help =
+			"Name of the Lease that decides which of several cloud agents leads. The same for all of them; each needs a name of its own."},
+	{.key = "kube.leaseNamespace",
+		.type = CONFIG_STRING,
+		.offset = AT(lease_namespace),
+		.help = "Namespace of the Lease. Default: the one of the service account or of the context."},
+	{.key = "kube.storageImage",
+		.type = CONFIG_STRING,
+		.offset = AT(storage_image),
+		.fallback = "ilmare-storage:" ILMARE_VERSION,
+		.help = "Image of the init container that fetches what a worker reads from s3://, http:// or https://."},
+	{.key = "kube.requestsPerSecond",
+		.type = CONFIG_INT,
+		.offset = AT(kube_requests),
+		.fallback = "50",
+		.min = 1,
+		.max = 10000,
+		.help = "Writes to the API server, on average."},
+	{.key = "kube.burst",
+		.type = CONFIG_INT,
+		.offset = AT(kube_burst),
+		.fallback = "100",
+		.min = 1,
+		.max = 100000,
+		.help = "Writes to the API server at once, after a quiet time."},
 	{.key = "lcServer",
 		.type = CONFIG_STRING,
 		.offset = AT(lc_server),

@@ -10,7 +10,7 @@
 #include "common/options.h"
 
 typedef struct cloud_options {
-	char *cluster; /* "local" */
+	char *cluster; /* "local" or "kube" */
 	char *name;    /* MQTT client id */
 	char *log_level;
 	mqtt_options mqtt;
@@ -20,6 +20,11 @@ typedef struct cloud_options {
 	char *nodes; /* JSON: {"name":{"lcServer":"http://…"}} */
 	int64_t worker_log_max;
 	bool stop_workers;
+
+	char *kubeconfig, *kube_context, *kube_namespaces;
+	char *storage_image;
+	char *lease, *lease_namespace;
+	int64_t kube_requests, kube_burst;
 
 	observe_options observe;
 

@@ -48,6 +48,7 @@ controller *controller_new(const cloud_config *config)
 	c->cfg.session = mem_strdup(config->session);
 	c->cfg.client = mem_strdup(config->client);
 	c->cfg.lc_server = mem_strdup(config->lc_server);
+	c->cfg.storage_image = mem_strdup(config->storage_image);
 	c->random = config->seed;
 	c->fence = c->slow_at = c->orphans_at = c->due = MOMENT_NEVER;
 	return c;
@@ -83,6 +84,7 @@ void controller_free(controller *c)
 	free((char *)c->cfg.session);
 	free((char *)c->cfg.client);
 	free((char *)c->cfg.lc_server);
+	free((char *)c->cfg.storage_image);
 	free(c);
 }
 
@@ -220,9 +222,9 @@ void controller_link(controller *c, bool up, moment now)
 	if (!up)
 		return;
 	c->birth_due = true;
+	c->linked_at = now.mono_ms;
 	c->links++;
 	docs_new_link(c);
-	c->linked_at = now.mono_ms;
 	docs_queue_all(c);
 }
 

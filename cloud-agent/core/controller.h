@@ -41,7 +41,8 @@ typedef struct cloud_config {
 	/* Where workers run: with a cluster, in containers that mount the node's folders below /home/data (DATA_PATH_PREFIX); without one, in
 	 * place, with paths of this machine and DATA_PATH_PREFIX empty. */
 	bool workers_in_place;
-	const char *lc_server; /* default of LC_SERVER: http://localhost:9100 */
+	const char *storage_image; /* with a cluster: of the init container that fetches remote files */
+	const char *lc_server;     /* default of LC_SERVER: http://localhost:9100 */
 	/* Node's own LC_SERVER, or NULL. */
 	const char *(*lc_server_of)(void *ctx, const char *node);
 	void *lc_server_ctx;

@@ -68,7 +68,7 @@ typedef struct dataset {
 
 typedef struct model_object {
 	arena *mem;
-	const char *uid, *wrong;
+	const char *uid, *wrong, *credential; /* credential: the Secret's name, or NULL */
 	model m;
 } model_object;
 
@@ -408,8 +408,6 @@ bool serves_hot(const facts *f, const job_view *v);
 /* ---- pod.c ---- */
 
 cJSON *pod_build(const controller *c, const job *j, enum worker_kind kind, int64_t round, const char *name);
-/* A url as the worker sees it; to be freed. */
-char *pod_place_url(const controller *c, const char *url);
 
 /* ---- publisher.c ---- */
 
@@ -514,9 +512,9 @@ struct controller {
 	uint64_t random;
 	moment now;
 	bool synced, leading, link, full;             /* full: the link takes no message at present */
-	int64_t linked_at;                /* the last connect */
 	int64_t fence, epoch, gen, seen_epoch, links; /* links: connects so far */
 	bool birth_due, foreign_due, orphans_due;
+	int64_t linked_at;                /* the last connect */
 	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */
 	uint64_t raise_id;                /* 0: none under way */
 	int64_t raise_at, raise_delay;

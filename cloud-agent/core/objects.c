@@ -132,6 +132,8 @@ static void model_put(controller *c, const char *key, const cJSON *object)
 	m->uid = arena_strdup(mem, object_text(object, "metadata", "uid"));
 	m->m.url = arena_strdup(mem, object_text(object, "spec", "url"));
 	m->m.format = arena_strdup(mem, object_text(object, "spec", "format"));
+	if (object_text(object, "spec", "credentialName")[0] != '\0')
+		m->credential = arena_strdup(mem, object_text(object, "spec", "credentialName"));
 	if (m->m.url[0] == '\0' || strlen(m->m.url) > TEXT_MAX_URL)
 		m->wrong = "spec.url: is missing or too long";
 	else if (url_relative(m->m.url))
@@ -318,15 +320,15 @@ static void pod_read(const controller *c, pod *p, const cJSON *object)
 	p->phase = phase_of(object_text(object, "status", "phase"));
 	p->terminating = object_text(object, "metadata", "deletionTimestamp")[0] != '\0';
 	p->hot = object_text(json_member(object, "metadata"), "annotations", ANNOTATION_HOT)[0] != '\0';
+	int64_t before = p->restarts;
 	p->restarts = 0;
 	replace(&p->message, object_text(status, NULL, "message"));
-	int64_t before = p->restarts;
 	p->trouble = waiting_trouble(status, &p->message);
 	read_containers(p, status);
-}
-
 	if (p->restarts > (before >= 0 ? before : 0) && (before >= 0 || is_backing_off(status)))
 		p->restarted_at = c->now.mono_ms;
+}
+
 /* The pod that is there now; NULL if it is not one of ours. */
 pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *object)
 {

@@ -1,8 +1,7 @@
 /* What a worker's pod is made of: the template of the job's spec, our names, labels and owner, and the variables that tell the worker what to
  * do. The template's own labels, annotations and finalizers go to the pod too; of a variable that both name, ours is the one that counts.
  *
- * Urls are those of the node. What they look like to the worker is decided in pod_place_url alone: with a cluster, a path of the node is
- * found below /home/data; in place, it is what it is.
+ * Urls are those of the node. What they look like to the worker, and how it comes to the files, is the matter of pod_volumes.c.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,17 +9,19 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/pod.h"
 #include "common/buf.h"
 
-#define DATA_PREFIX "/home/data"
-#define HOT_FOLDER "/model-hot-update"
 #define HOT_FOLDER_ON_NODE "/var/lib/sedna/model-hot-update"
 #define LC_DEFAULT "http://localhost:9100"
 
-char *pod_place_url(const controller *c, const char *url)
-{
-	return mem_printf("%s%s", !c->cfg.workers_in_place && url_local(url) ? DATA_PREFIX : "", url);
-}
+/* What the variables are made from. */
+typedef struct made {
+	const controller *c;
+	const job *j;
+	cJSON *env;
+	pod_files files;
+} made;
 
 /* ---- variables ---- */
 
@@ -32,11 +33,25 @@ static void env_put(cJSON *env, const char *name, const char *value)
 	cJSON_AddItemToArray(env, entry);
 }
 
-static void env_put_url(const controller *c, cJSON *env, const char *name, const char *url)
+static void env_put_read(made *m, const char *name, const char *url, bool index)
 {
-	char *placed = url != NULL ? pod_place_url(c, url) : NULL;
-	env_put(env, name, placed);
+	char *placed = url != NULL ? pod_file_read(m->c, m->j, &m->files, url, index) : NULL;
+	env_put(m->env, name, placed);
 	free(placed);
+}
+
+static void env_put_written(made *m, const char *name, const char *url)
+{
+	char *placed = url != NULL ? pod_file_written(m->c, &m->files, url) : NULL;
+	env_put(m->env, name, placed);
+	free(placed);
+}
+
+/* The dataset that the samples come from, or the list of those of its files that they name. */
+static void env_put_original(made *m, const stage_input *in)
+{
+	bool index = in->data_index_url != NULL;
+	env_put_read(m, "ORIGINAL_DATASET_URL", index ? in->data_index_url : m->j->facts.dataset->url, index);
 }
 
 static void env_put_key(cJSON *env, const char *name, const char *secret)
@@ -50,55 +65,57 @@ static void env_put_key(cJSON *env, const char *name, const char *secret)
 	cJSON_AddItemToArray(env, entry);
 }
 
-static void env_train(const controller *c, const job *j, cJSON *env)
+static void env_train(made *m)
 {
-	const stage_input *in = &j->view->train_input;
-	env_put_url(c, env, "BASE_MODEL_URL", in->n > 0 ? in->models[0].url : NULL);
-	env_put_url(c, env, "MODEL_URL", in->output_dir);
-	env_put_url(c, env, "TRAIN_DATASET_URL", in->data_url);
-	env_put_url(c, env, "ORIGINAL_DATASET_URL", in->data_index_url != NULL ? in->data_index_url : j->facts.dataset->url);
+	const stage_input *in = &m->j->view->train_input;
+	env_put_read(m, "BASE_MODEL_URL", in->n > 0 ? in->models[0].url : NULL, false);
+	env_put_written(m, "MODEL_URL", in->output_dir);
+	env_put_read(m, "TRAIN_DATASET_URL", in->data_url, false);
+	env_put_original(m, in);
 }
 
-static void env_eval(const controller *c, const job *j, cJSON *env)
+static void env_eval(made *m)
 {
-	const stage_input *in = &j->view->eval_input;
+	const stage_input *in = &m->j->view->eval_input;
 	buf urls = {0};
 	for (size_t i = 0; i < in->n; i++) {
-		char *placed = pod_place_url(c, in->models[i].url);
+		char *placed = pod_file_read(m->c, m->j, &m->files, in->models[i].url, false);
 		buf_printf(&urls, "%s%s", i > 0 ? ";" : "", placed);
 		free(placed);
 	}
-	env_put(env, "MODEL_URLS", buf_text(&urls));
+	env_put(m->env, "MODEL_URLS", buf_text(&urls));
 	buf_fini(&urls);
-	env_put_url(c, env, "TEST_DATASET_URL", in->data_url);
-	env_put_url(c, env, "ORIGINAL_DATASET_URL", in->data_index_url != NULL ? in->data_index_url : j->facts.dataset->url);
+	env_put_read(m, "TEST_DATASET_URL", in->data_url, false);
+	env_put_original(m, in);
 }
 
-static void env_inference(const controller *c, const job *j, cJSON *env)
+static void env_hot_update(made *m, const char *folder)
 {
-	const job_view *v = j->view;
-	const char *mining = v->hem_name != NULL ? v->hem_name : "";
-	char *parameters = v->hem_parameters != NULL ? json_print(v->hem_parameters) : NULL;
-	env_put_url(c, env, "MODEL_URL", j->facts.deploy->url);
-	env_put(env, "HEM_NAME", mining);
-	env_put(env, "HEM_PARAMETERS", parameters != NULL ? parameters : "[]");
-	env_put(env, "HARD_SAMPLE_ALGORITHM", mining);
-	free(parameters);
-	if (!v->hot)
-		return;
-	char *config = c->cfg.workers_in_place ?
-		mem_printf(HOT_FOLDER_ON_NODE "/%s/incrementallearningjob/%s/model_config.json", j->ns, j->name) :
-		mem_strdup(HOT_FOLDER "/model_config.json");
-	char *period = mem_printf("%" PRId64, v->poll_s);
-	env_put(env, "MODEL_HOT_UPDATE", "true");
-	env_put(env, "MODEL_HOT_UPDATE_CONFIG", config);
-	env_put(env, "MODEL_POLL_PERIOD_SECONDS", period);
+	char *config = mem_printf("%s/model_config.json", m->c->cfg.workers_in_place ? folder : POD_HOT_FOLDER);
+	char *period = mem_printf("%" PRId64, m->j->view->poll_s);
+	env_put(m->env, "MODEL_HOT_UPDATE", "true");
+	env_put(m->env, "MODEL_HOT_UPDATE_CONFIG", config);
+	env_put(m->env, "MODEL_POLL_PERIOD_SECONDS", period);
 	free(config);
 	free(period);
 }
 
+static void env_inference(made *m)
+{
+	const job_view *v = m->j->view;
+	const char *mining = v->hem_name != NULL ? v->hem_name : "";
+	char *parameters = v->hem_parameters != NULL ? json_print(v->hem_parameters) : NULL;
+	env_put_read(m, "MODEL_URL", m->j->facts.deploy->url, false);
+	env_put(m->env, "HEM_NAME", mining);
+	env_put(m->env, "HEM_PARAMETERS", parameters != NULL ? parameters : "[]");
+	env_put(m->env, "HARD_SAMPLE_ALGORITHM", mining);
+	free(parameters);
+	if (m->files.hot_folder != NULL)
+		env_hot_update(m, m->files.hot_folder);
+}
+
 /* The values themselves never enter the core: whoever starts the worker puts them in the place of the references. */
-static void env_credential(const controller *c, const job *j, cJSON *env, const char *secret)
+void pod_env_credential(const controller *c, const job *j, cJSON *env, const char *secret)
 {
 	char *key = object_key(j->ns, secret);
 	const char *endpoint = table_get(&c->secrets, key);
@@ -117,26 +134,26 @@ static const char *lc_server(const controller *c, const char *node_name)
 	return c->cfg.lc_server != NULL ? c->cfg.lc_server : LC_DEFAULT;
 }
 
-static cJSON *env_build(const controller *c, const job *j, enum worker_kind kind, int64_t round, const char *node_name)
+static void env_build(made *m, enum worker_kind kind, int64_t round, const char *node_name)
 {
 	char worker[WORKER_NAME_SIZE];
-	cJSON *env = cJSON_CreateArray();
-	const char *secret = j->view->credential != NULL ? j->view->credential : j->facts.dataset->credential;
-	worker_name(kind, j->uid, round, worker);
-	env_put(env, "NAMESPACE", j->ns);
-	env_put(env, "JOB_NAME", j->name);
-	env_put(env, "WORKER_NAME", worker);
-	env_put(env, "LC_SERVER", lc_server(c, node_name));
-	env_put(env, "DATA_PATH_PREFIX", c->cfg.workers_in_place ? "" : DATA_PREFIX);
+	const char *secret = pod_credential(m->c, m->j, NULL);
+	worker_name(kind, m->j->uid, round, worker);
+	env_put(m->env, "NAMESPACE", m->j->ns);
+	env_put(m->env, "JOB_NAME", m->j->name);
+	env_put(m->env, "WORKER_NAME", worker);
+	env_put(m->env, "LC_SERVER", lc_server(m->c, node_name));
 	if (kind == WORKER_TRAIN)
-		env_train(c, j, env);
+		env_train(m);
 	else if (kind == WORKER_EVAL)
-		env_eval(c, j, env);
+		env_eval(m);
 	else
-		env_inference(c, j, env);
-	if (secret != NULL && secret[0] != '\0')
-		env_credential(c, j, env, secret);
-	return env;
+		env_inference(m);
+	/* Without a cluster it is set and empty: unset, the library takes the usual prefix off paths that do not have it. */
+	if (m->c->cfg.workers_in_place || m->files.n_mounts > 0)
+		env_put(m->env, "DATA_PATH_PREFIX", m->c->cfg.workers_in_place ? "" : POD_DATA_PREFIX);
+	if (secret != NULL)
+		pod_env_credential(m->c, m->j, m->env, secret);
 }
 
 static bool env_names(const cJSON *env, const char *name)
@@ -218,26 +235,73 @@ static cJSON *metadata_build(const job *j, const cJSON *template, enum worker_ki
 	return metadata;
 }
 
-cJSON *pod_build(const controller *c, const job *j, enum worker_kind kind, int64_t round, const char *name)
+/* ---- the rest of the spec ---- */
+
+static bool tolerates(const cJSON *tolerations, const char *key)
 {
-	const job_view *v = j->view;
-	const cJSON *template = kind == WORKER_TRAIN ? v->train_template : kind == WORKER_EVAL ? v->eval_template : v->deploy_template;
-	const char *node_name = template_node(c, template, j->facts.dataset);
-	cJSON *body = cJSON_CreateObject(), *spec = cJSON_Duplicate(json_member(template, "spec"), 1), *container;
-	cJSON *env = env_build(c, j, kind, round, node_name);
-	json_put_string(body, "apiVersion", "v1");
-	json_put_string(body, "kind", "Pod");
-	json_put(body, "metadata", metadata_build(j, template, kind, round, name));
+	const cJSON *one;
+	cJSON_ArrayForEach(one, tolerations) {
+		const char *own = object_text(one, NULL, "key"), *effect = object_text(one, NULL, "effect");
+		if ((own[0] == '\0' || strcmp(own, key) == 0) && (effect[0] == '\0' || strcmp(effect, "NoExecute") == 0))
+			return true;
+	}
+	return false;
+}
+
+/* A device without a link is no reason to evict the training that runs well on it, which is what would happen after five minutes. */
+static void tolerate_absence(cJSON *spec)
+{
+	static const char *const keys[] = {"node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"};
+	const cJSON *own = json_member(spec, "tolerations");
+	cJSON *all = cJSON_IsArray(own) ? cJSON_Duplicate(own, 1) : cJSON_CreateArray();
+	for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+		cJSON *one;
+		if (tolerates(own, keys[i]))
+			continue;
+		one = cJSON_CreateObject();
+		json_put_string(one, "key", keys[i]);
+		json_put_string(one, "operator", "Exists");
+		json_put_string(one, "effect", "NoExecute");
+		cJSON_AddItemToArray(all, one);
+	}
+	cJSON_DeleteItemFromObjectCaseSensitive(spec, "tolerations");
+	json_put(spec, "tolerations", all);
+}
+
+static cJSON *spec_build(made *m, const cJSON *template, enum worker_kind kind, const char *node_name)
+{
+	cJSON *spec = cJSON_Duplicate(json_member(template, "spec"), 1), *container;
 	cJSON_DeleteItemFromObjectCaseSensitive(spec, "hostNetwork");
 	json_put_bool(spec, "hostNetwork", true);
 	if (node_name != NULL)
 		put_over(spec, "nodeName", node_name);
 	if (kind != WORKER_INFERENCE && object_text(spec, NULL, "restartPolicy")[0] == '\0')
 		put_over(spec, "restartPolicy", "OnFailure");
+	if (!m->c->cfg.workers_in_place)
+		tolerate_absence(spec);
 	cJSON_ArrayForEach(container, json_member(spec, "containers")) {
-		env_merge(container, env);
+		env_merge(container, m->env);
 	}
-	cJSON_Delete(env);
-	json_put(body, "spec", spec);
+	pod_files_mount(m->c, m->j, &m->files, spec);
+	return spec;
+}
+
+cJSON *pod_build(const controller *c, const job *j, enum worker_kind kind, int64_t round, const char *name)
+{
+	const job_view *v = j->view;
+	const cJSON *template = kind == WORKER_TRAIN ? v->train_template : kind == WORKER_EVAL ? v->eval_template : v->deploy_template;
+	const char *node_name = template_node(c, template, j->facts.dataset);
+	made m = {.c = c, .j = j, .env = cJSON_CreateArray()};
+	char *hot = kind == WORKER_INFERENCE && v->hot ? mem_printf(HOT_FOLDER_ON_NODE "/%s/incrementallearningjob/%s", j->ns, j->name) : NULL;
+	cJSON *body = cJSON_CreateObject();
+	m.files.hot_folder = hot;
+	env_build(&m, kind, round, node_name);
+	json_put_string(body, "apiVersion", "v1");
+	json_put_string(body, "kind", "Pod");
+	json_put(body, "metadata", metadata_build(j, template, kind, round, name));
+	json_put(body, "spec", spec_build(&m, template, kind, node_name));
+	cJSON_Delete(m.env);
+	pod_files_fini(&m.files);
+	free(hot);
 	return body;
 }

@@ -15,10 +15,9 @@
 
 /* Texts that are NULL or "", and numbers that are 0, stand for their defaults. */
 typedef struct cluster_kube_config {
-	const char *kubeconfig;        /* files, separated by ':'. Default: the pod's service account */
-	const char *context;           /* default: the kubeconfig's current one */
-	const char *const *namespaces; /* that are watched; n_namespaces 0: all */
-	size_t n_namespaces;
+	const char *kubeconfig;                           /* files, separated by ':'. Default: the pod's service account */
+	const char *context;                              /* default: the kubeconfig's current one */
+	const char *namespaces;                           /* that are watched, joined by newline. Default: all */
 	const char *lease, *lease_namespace;              /* "ilmare-cloud", in our own namespace */
 	const char *identity;                             /* of this agent, not of another one */
 	int64_t lease_ms, lease_renew_ms, lease_retry_ms; /* 15, 10, 2 s */

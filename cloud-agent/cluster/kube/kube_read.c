@@ -29,17 +29,25 @@ static void source_add(kube *k, enum object_kind kind, const char *ns, uint64_t 
 	watch_lines_init(&s->lines, EVENT_MAX);
 }
 
+static void sources_add(kube *k, enum object_kind kind, const cluster_kube_config *config)
+{
+	char *list = mem_strdup(config->namespaces), *rest = NULL;
+
+	for (char *ns = strtok_r(list, "\n", &rest); ns != NULL; ns = strtok_r(NULL, "\n", &rest))
+		source_add(k, kind, ns, config->seed);
+	free(list);
+}
+
 void kube__read_init(kube *k, const cluster_kube_config *config)
 {
 	/* What others refer to first, so that a job is not seen before its dataset. */
 	static const enum object_kind order[] = {OBJECT_NODE, OBJECT_SECRET, OBJECT_DATASET, OBJECT_MODEL, OBJECT_POD, OBJECT_JOB};
 
 	for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-		if (config->n_namespaces == 0 || !resource_of(order[i])->namespaced)
+		if (config->namespaces == NULL || config->namespaces[0] == 0 || !resource_of(order[i])->namespaced)
 			source_add(k, order[i], NULL, config->seed);
 		else
-			for (size_t n = 0; n < config->n_namespaces; n++)
-				source_add(k, order[i], config->namespaces[n], config->seed);
+			sources_add(k, order[i], config);
 	}
 }
 

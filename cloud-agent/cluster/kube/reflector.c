@@ -235,7 +235,8 @@ void reflector_page(reflector *r, cJSON *page, moment now)
 	const char *token = meta(page, "continue"), *version = meta(page, "resourceVersion");
 	cJSON *items = cJSON_DetachItemFromObjectCaseSensitive(page, "items");
 
-	if (!cJSON_IsArray(items) || version[0] == 0) {
+	/* null stands for none. */
+	if ((items != NULL && !cJSON_IsArray(items) && !cJSON_IsNull(items)) || version[0] == 0) {
 		cJSON_Delete(items);
 		cJSON_Delete(page);
 		reflector_ended(r, ERROR_INVALID, "the answer is no list", 0, now);
@@ -247,7 +248,7 @@ void reflector_page(reflector *r, cJSON *page, moment now)
 	set(&r->problem, "");
 	set(&r->version, version);
 	set(&r->token, token[0] != 0 ? token : NULL);
-	for (cJSON *item = items->child, *next; item != NULL; item = next) {
+	for (cJSON *item = items != NULL ? items->child : NULL, *next; item != NULL; item = next) {
 		next = item->next;
 		if (is_object(item))
 			put(r, cJSON_DetachItemViaPointer(items, item));

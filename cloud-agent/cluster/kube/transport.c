@@ -251,13 +251,19 @@ static void wipe(char *text)
 	free(text);
 }
 
+static void call_end(transport_call *c)
+{
+	if (!c->easy)
+		return;
+	curl_multi_remove_handle(c->owner->multi, c->easy);
+	curl_easy_cleanup(c->easy);
+	c->easy = NULL;
+}
+
 static void call_free(transport_call *c)
 {
 	call_unlink(c);
-	if (c->easy) {
-		curl_multi_remove_handle(c->owner->multi, c->easy);
-		curl_easy_cleanup(c->easy);
-	}
+	call_end(c);
 	curl_slist_free_all(c->headers);
 	wipe(c->token_header);
 	wipe(c->body);
@@ -275,7 +281,7 @@ static void give_chunk(transport_call *c)
 	c->chunk(c->ctx, bytes.data, bytes.len);
 	c->in_callback = false;
 	buf_fini(&bytes);
-	if (c->cancelled)
+	if (c->cancelled || c->owner->closed)
 		call_free(c);
 }
 
@@ -475,8 +481,12 @@ void transport_close(transport *t)
 {
 	if (!t || t->closed)
 		return;
-	while (t->calls)
-		call_free(t->calls);
+	for (transport_call *c = t->calls, *next; c; c = next) {
+		next = c->next;
+		call_end(c);
+		if (!c->in_callback) /* else it is freed when that has returned */
+			call_free(c);
+	}
 	curl_multi_cleanup(t->multi); /* closes the connections, and so what watches them */
 	t->closed = true;
 	uv_close((uv_handle_t *)&t->timer, on_closed);
