@@ -6,6 +6,7 @@ and has one cluster for all its tests (Case.cluster), for each test a world of i
 self.collector(). Where a machine cannot run a Kubernetes all are skipped, loudly; with ILMARE_REQUIRE_KUBE=1 that is a failure.
 """
 
+import json
 import pathlib
 import string
 import sys
@@ -20,10 +21,12 @@ import case  # noqa: E402
 from agents import World  # noqa: E402
 from case import main  # noqa: E402, F401
 from cluster import Cluster, tools  # noqa: E402
+from api import JOB, at, meta, path_of  # noqa: E402
 from controllers import Collector  # noqa: E402
 from kubelet import Kubelet  # noqa: E402
 
 STAND_IN = HERE / "stand_in.py"
+LEFT = (JOB, "Dataset", "Model", "Pod", "Lease", "Secret", "Event")
 
 
 def setUpModule():
@@ -49,19 +52,34 @@ class Case(case.Case):
     cluster = None
 
     def setUp(self):
-        super().setUp()
         self.api = self.cluster.admin
         self.ns = self.cluster.namespace()
+        self.addCleanup(self.clear, self.ns)  # runs last: what runs would make things again
+        super().setUp()
         self.watchers = []
         self.addCleanup(self.end_watchers)  # runs first
 
     def end_watchers(self):
+        if any(test is self for which in ("failures", "errors") for test, _ in getattr(self._outcome.result, which, [])):
+            self.print_objects()
         for each in reversed(self.watchers):
             each.close()
 
+    def print_objects(self):
+        """How jobs and pods are, for who reads of a failure."""
+        for job in self.api.list(JOB, self.ns):
+            print(f"---- job {meta(job, 'name')} {json.dumps(job.get('status'), indent=1)[-6000:]}", file=sys.stderr)
+        for pod in self.api.list("Pod", self.ns):
+            print(f"---- pod {meta(pod, 'name')} node {at(pod, 'spec', 'nodeName')} {json.dumps(pod.get('status'))[:2000]}", file=sys.stderr)
+
+    def clear(self, ns):
+        """What a test made is nothing that the next one sees."""
+        for kind in LEFT:
+            self.api.request("DELETE", path_of(kind, ns), {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+
     def kubelet(self, *nodes, **more):
-        """Its nodes have names of their own in each test, so that tests do not see each other's pods."""
-        kubelet = Kubelet(self.cluster, self.world.path, *nodes, **more)
+        """For this test's namespace, unless namespaces= says otherwise."""
+        kubelet = Kubelet(self.cluster, self.world.path, *nodes, **{"namespaces": {self.ns}, **more})
         kubelet.images["ilmare.test/stand-in:v1"] = ["/usr/bin/python3", "-S", "-B", str(STAND_IN)]
         self.watchers.append(kubelet)
         return kubelet.start()

@@ -138,11 +138,13 @@ class Shard(threading.Thread):
 
 
 class Kubelet:
-    def __init__(self, cluster, folder, *nodes, api=None, shards=4, grace=None, backoff=(0.1, 5.0), root=None, env=None):
+    def __init__(self, cluster, folder, *nodes, api=None, shards=4, grace=None, backoff=(0.1, 5.0), root=None, env=None,
+                 namespaces=None):
         """folder: where a folder for pods is made. grace: seconds, instead of the pods' own. backoff: first and longest wait before a restart
-        (really 10 s and 300 s). root, env: of the nodes named here."""
+        (really 10 s and 300 s). root, env: of the nodes named here. namespaces: only pods in these."""
         self.api, self.folder, self.grace, self.backoff = api or cluster.admin, folder / "pods", grace, backoff
         self.folder.mkdir(exist_ok=True)
+        self.namespaces = namespaces
         self.nodes, self.images, self.missing_images, self.faults = {}, {}, set(), []
         self.starts, self.broken, self.lock, self.names = [], [], threading.Lock(), {}
         self.shards = [Shard(self, i) for i in range(shards)]
@@ -218,6 +220,8 @@ class Kubelet:
                     time.sleep(AGAIN)  # the server is away, or our place is too old: begin again
 
     def _see(self, thing):
+        if self.namespaces is not None and meta(thing, "namespace") not in self.namespaces:
+            return
         with self.lock:
             self.names[meta(thing, "namespace"), meta(thing, "name")] = meta(thing, "uid")
         self.shard_of(meta(thing, "uid")).put(self._changed, thing)

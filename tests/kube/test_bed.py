@@ -1,10 +1,13 @@
 """The bed itself: our custom resources say yes and no as they shall, and the nodes that we play do what nodes do. The agents are not here."""
 
 import copy
+import http.server
 import json
 import os
 import pathlib
+import queue
 import signal
+import threading
 import unittest
 
 from kube_case import HERE, Case, main, manifests, setUpModule  # noqa: F401
@@ -488,6 +491,65 @@ class Owners(Case):
         pod = self.api.get("Pod", self.ns, "a")
         self.assertFalse(meta(pod, "ownerReferences"))
         self.assertEqual(pod["status"]["phase"], "Running")
+
+
+class StandIn(Case):
+    """The training project's stand-in, in pods as they are made for it, with somebody who listens instead of an edge agent."""
+
+    def setUp(self):
+        super().setUp()
+        self.posts = queue.SimpleQueue()
+        posts = self.posts
+
+        class Listener(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                posts.put((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b'{"Status":200,"Message":"OK"}')
+
+            def log_message(self, *_):
+                pass
+        server = http.server.HTTPServer(("127.0.0.1", 0), Listener)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.root = self.world.path / "root"
+        self.bed = self.kubelet("n-" + self.ns, root=self.root, env={"LC_SERVER": f"http://127.0.0.1:{server.server_port}"})
+        for name, text in (("models/base", "b"), ("output/data/train/1/data.txt", "a\nb\n"), ("output/data/eval/1/data.txt", "c\n")):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+        (self.root / "output/train").mkdir()
+
+    def worker(self, kind, script, env, folders):
+        """env: variables that hold paths of the node."""
+        fixed = {"NAMESPACE": self.ns, "JOB_NAME": "j", "WORKER_NAME": f"{kind}-worker-x", "LC_SERVER": "http://localhost:9100", "DATA_PATH_PREFIX": "/home/data"}
+        placed = {k: ";".join("/home/data" + p for p in v.split(";")) for k, v in env.items()}
+        self.pod(kind, None, "n-" + self.ns, container={
+            "image": "ilmare.test/stand-in:v1", "args": [script], "env": [{"name": k, "value": v} for k, v in {**fixed, **placed}.items()],
+            "volumeMounts": [{"name": f"v{i}", "mountPath": "/home/data" + f} for i, f in enumerate(folders)]},
+            volumes=[{"name": f"v{i}", "hostPath": {"path": f, "type": "Directory"}} for i, f in enumerate(folders)])
+
+    def report(self, kind):
+        self.phase(kind, "Succeeded")
+        path, body = self.posts.get(timeout=1)
+        self.assertEqual(path, f"/sedna/workers/{kind}-worker-x/info")
+        self.assertEqual((body["kind"], body["status"], body["ownerName"], body["namespace"]), (kind, "completed", "j", self.ns))
+        return [(r["format"], r["url"], r["metrics"]) for r in body["results"]]
+
+    def test_round(self):
+        self.worker("train", "train.py", {"BASE_MODEL_URL": "/models/base", "MODEL_URL": "/output/train/1", "TRAIN_DATASET_URL": "/output/data/train/1/data.txt"},
+                    ["/models", "/output/train", "/output/data/train/1"])
+        self.assertEqual(self.report("train"), [("pb", "/output/train/1/saved_model.pb", None), ("ckpt", "/output/train/1", None)])
+        self.assertIn("2 samples", (self.root / "output/train/1/saved_model.pb").read_text())
+        self.worker("eval", "eval.py", {"MODEL_URLS": "/output/train/1/saved_model.pb;/models/base", "TEST_DATASET_URL": "/output/data/eval/1/data.txt"},
+                    ["/models", "/output/train/1", "/output/data/eval/1"])
+        self.assertEqual(self.report("eval"), [("pb", "/output/train/1/saved_model.pb", {"precision": [0.9, 0.8]}),
+                                               ("pb", "/models/base", {"precision": [0.5, 0.4]})])
+        self.worker("inference", "inference.py", {"MODEL_URL": "/output/train/1/saved_model.pb"}, ["/output/train/1"])
+        until(lambda: "serves train-worker-x learned from 2 samples" in self.bed.text(self.ns, "inference"), "it serves")
+        self.api.delete("Pod", self.ns, "inference")
+        self.api.wait_gone("Pod", self.ns, "inference")
 
 
 class Ways(Case):
