@@ -109,9 +109,9 @@ class Api:
                     connection.sock.settimeout(timeout)
                 answer = connection.getresponse()
                 return answer.status, answer.headers, answer.read().decode()
-            except (http.client.HTTPException, OSError):
+            except (http.client.HTTPException, OSError) as e:
                 self.close()
-                if fresh or last:  # an idle connection may have been closed by the server meanwhile; a new one was not
+                if fresh or last or isinstance(e, TimeoutError):  # an idle connection may have been closed by the server meanwhile; a new one was not
                     raise
         raise AssertionError
 

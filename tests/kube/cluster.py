@@ -90,7 +90,31 @@ class Authority:
         return certificate, key
 
 
+OF_SEDNA = {"startTime", "completionTime", "conditions", "numberOfSamples", "updateTime", "metrics"}
+
+
+def definitions(folder=CRDS, as_sedna=False):
+    """The custom resources of a folder of YAML files. as_sedna: as lax as Sedna's own are, and no status but Sedna's."""
+    def lax(schema):
+        if isinstance(schema, list):
+            return [lax(each) for each in schema]
+        if not isinstance(schema, dict):
+            return schema
+        strict = ("x-kubernetes-validations", "default", "maxLength", "minLength", "maxItems")
+        return {k: lax(v) for k, v in schema.items() if k not in strict or k == "properties"}
+    found = [each for file in sorted(pathlib.Path(folder).glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())]
+    assert found, f"no definitions in {folder}"
+    for version in (v for each in found for v in each["spec"]["versions"]) if as_sedna else ():
+        version.pop("additionalPrinterColumns")
+        schema = version["schema"]["openAPIV3Schema"] = lax(version["schema"]["openAPIV3Schema"])
+        status = schema["properties"]["status"]["properties"]
+        schema["properties"]["status"]["properties"] = {k: v for k, v in status.items() if k in OF_SEDNA}
+    return found
+
+
 class Cluster:
+    """crds: ours, none (False), or "sedna": what a cluster has where Sedna's own are installed."""
+
     def __init__(self, world, name="kube", flags=(), crds=True, etcd_in_memory=True):
         self.world, self.name, self.crds = world, name, crds
         self.folder = world.path / name
@@ -146,7 +170,7 @@ class Cluster:
         self.ready()
         self.ensure_account("default")
         if self.crds:
-            self.apply_crds(CRDS)
+            self.apply_crds(definitions(as_sedna=self.crds == "sedna"))
         return self
 
     def ready(self):
@@ -181,20 +205,15 @@ class Cluster:
 
     # ---- what is in it ----
 
-    def apply_crds(self, folder):
-        """Definitions from a folder of YAML files; returns when all are served."""
-        names = []
-        for file in sorted(pathlib.Path(folder).glob("*.yaml")):
-            for each in yaml.safe_load_all(file.read_text()):
-                self.admin.apply(each)
-                names.append(each["metadata"]["name"])
-        assert names, f"no definitions in {folder}"
-        for name in names:
+    def apply_crds(self, crds):
+        """Returns when all are served."""
+        for each in crds:
+            self.admin.apply(each)
+        for name in [each["metadata"]["name"] for each in crds]:
             crd = self.admin.wait("CustomResourceDefinition", None, name, lambda o: o and any(
                 c["type"] == "Established" and c["status"] == "True" for c in at(o, "status", "conditions", default=[])), "it is established")
             path = f"/apis/{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}/{crd['spec']['names']['plural']}"
             until(lambda: self.admin.raw("GET", path)[0] == 200, lambda: f"{path} is served")
-        return names
 
     def namespace(self, name=None):
         name = name or f"test-{next(self.numbers)}"

@@ -13,7 +13,8 @@ import unittest
 from kube_case import HERE, Case, main, manifests, setUpModule  # noqa: F401
 
 from agents import until
-from api import JOB, ApiError, at, meta
+from api import JOB, ApiError, at, meta, path_of
+from cluster import definitions
 from container import expand, mapped
 
 LOOP = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait"]
@@ -185,6 +186,16 @@ class CustomResources(Case):
         self.assertEqual(made["status"], status)
         self.api.patch(JOB, self.ns, meta(made, "name"), {"spec": {"dataset": {"trainProb": 0.7}}})
         self.api.patch(JOB, self.ns, meta(made, "name"), {"spec": {"trainSpec": {"trigger": {"condition": {"operator": ">"}}}}})
+
+    def test_definitions_of_sedna(self):
+        """The ones that stand for Sedna's own are valid, and have none of our rules and members."""
+        for crd in definitions(as_sedna=True):
+            made = self.api.request("PATCH", path_of(crd["kind"], None, meta(crd, "name")), crd, content_type="application/apply-patch+yaml",
+                                    query={"fieldManager": "test", "force": "true", "dryRun": "All"})
+            text = json.dumps(made["spec"]["versions"][0])
+            for word in ("x-kubernetes-validations", '"default"', "lastMetric", "deployedRound"):
+                self.assertNotIn(word, text)
+            self.assertIn("x-kubernetes-preserve-unknown-fields" if meta(crd, "name").startswith("incremental") else '"updateTime"', text)
 
     def test_status(self):
         """A subresource of its own, with every member that is written there; nothing else stays."""
