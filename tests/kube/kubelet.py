@@ -379,8 +379,8 @@ class Kubelet:
 
     def _report(self, pod):
         node = self.nodes.get(pod.node)
-        if node is None or node.away or pod.started_at is None:
-            return
+        if node is None or node.away or pod.started_at is None or (pod.running and pod.running.over):
+            return  # of one that has ended already its end is told
         status = pod.status()
         if status == pod.told:
             return
