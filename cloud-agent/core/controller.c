@@ -50,6 +50,7 @@ controller *controller_new(const cloud_config *config)
 	c->cfg.lc_server = mem_strdup(config->lc_server);
 	c->cfg.storage_image = mem_strdup(config->storage_image);
 	c->random = config->seed;
+	c->rival_at = -1;
 	c->fence = c->slow_at = c->orphans_at = c->due = MOMENT_NEVER;
 	return c;
 }
@@ -308,7 +309,7 @@ static void settle(controller *c)
 
 static bool raise_next(controller *c, cloud_action *out)
 {
-	if (c->seen_epoch <= c->epoch || c->raise_id != 0 || c->now.mono_ms < c->raise_at)
+	if (c->seen_epoch <= c->epoch || c->raise_id != 0 || c->now.mono_ms < c->raise_at || c->now.mono_ms < c->rival_until)
 		return false;
 	c->raise_id = ++c->last_id;
 	*out = (cloud_action){.kind = CLOUD_RAISE_EPOCH, .id = c->raise_id};
@@ -319,7 +320,7 @@ static bool raise_next(controller *c, cloud_action *out)
 /* What is published counts as told, so it has to be certain that the link takes it. */
 static bool may_publish(const controller *c)
 {
-	return c->link && !c->full && c->seen_epoch <= c->epoch;
+	return c->link && !c->full && c->seen_epoch <= c->epoch && c->now.mono_ms >= c->rival_until;
 }
 
 static bool birth_next(controller *c, cloud_action *out)
@@ -408,8 +409,11 @@ int64_t controller_wake(const controller *c)
 		return MOMENT_NEVER;
 	if (busy_now(c))
 		return c->now.mono_ms;
-	if (c->seen_epoch > c->epoch && c->raise_id == 0 && c->raise_at < wake)
-		wake = c->raise_at;
+	int64_t raise_at = c->raise_at > c->rival_until ? c->raise_at : c->rival_until;
+	if (c->seen_epoch > c->epoch && c->raise_id == 0 && raise_at < wake)
+		wake = raise_at;
+	if (c->now.mono_ms < c->rival_until && c->rival_until < wake)
+		wake = c->rival_until;
 	if (!c->synced)
 		return wake;
 	for (size_t i = 0; i < c->jobs.n; i++) {

@@ -518,6 +518,7 @@ struct controller {
 	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */
 	uint64_t raise_id;                /* 0: none under way */
 	int64_t raise_at, raise_delay;
+	int64_t rival_at, rival_delay, rival_until; /* another cloud agent: seen last (-1: never); nothing is said before rival_until */
 	uint64_t last_id;
 	table jobs, uids, datasets, models, pods, owners, nodes, docs, statuses;
 	table secrets; /* url of the object store, a text of ours; "" if the Secret does not say */

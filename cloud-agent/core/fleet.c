@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "common/log.h"
+
+enum { RIVAL_MIN_MS = 1000, RIVAL_MAX_MS = 5 * 60 * 1000, RIVAL_CALM_MS = 15 * 60 * 1000 };
 
 node *node_get(controller *c, const char *name, bool make)
 {
@@ -112,10 +115,33 @@ void epoch_seen(controller *c, int64_t epoch)
 		c->seen_epoch = epoch;
 }
 
+/* Another one is born while this one leads. Once may be a former life, or a leader that is deposed. Again means that two answer each other,
+ * each above the other's epoch, for as long as they live: they do so later and later. */
+static void seen_rival(controller *c, const presence *p)
+{
+	int64_t now = c->now.mono_ms;
+	if (p->epoch == c->epoch)
+		epoch_seen(c, p->epoch + 1); /* stamps of one epoch do not tell whose they are */
+	if (now < c->rival_until)
+		return;
+	if (c->rival_at < 0 || now - c->rival_at >= RIVAL_CALM_MS) {
+		c->rival_delay = 0;
+	} else {
+		if (c->rival_delay == 0)
+			log_error("fleet", "another cloud agent publishes below the same topic root; there may be one for each broker and topicRoot",
+				L_STR("topic_root", c->cfg.root), L_STR("its_session", p->session));
+		c->rival_delay = c->rival_delay == 0 ? RIVAL_MIN_MS : 2 * c->rival_delay < RIVAL_MAX_MS ? 2 * c->rival_delay : RIVAL_MAX_MS;
+		c->rival_until = now + jitter(c, c->rival_delay, 0.2);
+	}
+	c->rival_at = now;
+}
+
 static void seen_cloud(controller *c, const presence *p)
 {
 	if (p != NULL)
 		epoch_seen(c, p->epoch);
+	if (p != NULL && c->leading && p->online && p->session != NULL && strcmp(p->session, c->cfg.session) != 0)
+		seen_rival(c, p);
 	if (p == NULL || p->session == NULL || strcmp(p->session, c->cfg.session) != 0)
 		c->birth_due = true; /* another one's, or nothing: while this one leads, its own belongs there */
 }

@@ -360,6 +360,8 @@ static void perform(harness *h, const cloud_action *a)
 		break;
 	case CLOUD_RAISE_EPOCH:
 		h->raises++;
+		if (h->raise_above)
+			h->raise_to = h->epoch = a->epoch.above + 1;
 		if (h->raise_to > 0)
 			controller_lead(h->c, h->raise_to, h->now);
 		else

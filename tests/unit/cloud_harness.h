@@ -30,6 +30,7 @@ typedef struct harness {
 	bool lose_answer;                               /* the next write is done, but answered with TIMEOUT */
 	int published, patches, creates, deletes, cleared, raises;
 	char *last_delete_uid;
+	bool raise_above; /* RAISE_EPOCH: it is given the next one */
 	int64_t raise_to; /* answer of RAISE_EPOCH: this epoch; 0: another holds the Lease */
 } harness;
 

@@ -78,7 +78,6 @@ static void test_higher_epoch_in_a_birth(void **state)
 	harness_free(h);
 }
 
-/* The Lease cannot be read: nothing is published until that is settled, and it is asked again. */
 /* Whoever may write to our topics may write any number there: the largest ones are overwritten like any other, and what we write is still in
  * range. */
 static void test_highest_numbers(void **state)
@@ -104,6 +103,7 @@ static void test_highest_numbers(void **state)
 	}
 }
 
+/* The Lease cannot be read: nothing is published until that is settled, and it is asked again. */
 static void test_higher_epoch_unsettled(void **state)
 {
 	(void)state;
@@ -141,6 +141,71 @@ static void test_late_will(void **state)
 	harness_free(h);
 }
 
+/* What `from` has published since `seen`, and `to` not got yet. */
+static bool carry(const harness *from, harness *to, cJSON *seen)
+{
+	bool any = false;
+	const cJSON *message;
+	cJSON_ArrayForEach(message, from->retained) {
+		const cJSON *before = json_member(seen, message->string);
+		if (before != NULL && strcmp(before->valuestring, message->valuestring) == 0)
+			continue;
+		any = true;
+		cJSON_DeleteItemFromObjectCaseSensitive(seen, message->string);
+		json_put_string(seen, message->string, message->valuestring);
+		harness_foreign(to, message->string, message->valuestring);
+	}
+	return any;
+}
+
+/* Two cloud agents, each with a cluster of its own, and by mistake with one broker and one root. */
+static void test_two_cloud_agents(void **state)
+{
+	(void)state;
+	enum { MINUTES = 60, TURNS_MAX = 200 };
+	harness *h[2] = {harness_new(), harness_new()};
+	cJSON *seen = cJSON_CreateObject();
+	const char *sessions[2] = {"one", "two"};
+	int published[2] = {0};
+	for (int i = 0; i < 2; i++) {
+		h[i]->cfg.session = sessions[i];
+		h[i]->raise_above = true;
+		harness_add_world(h[i], "edge-1");
+		harness_start(h[i]);
+		harness_birth(h[i], "edge-9", "s9");
+	}
+	int64_t end = h[0]->now.mono_ms + MINUTES * 60 * 1000;
+	while (h[0]->now.mono_ms < end) {
+		int turns = 0;
+		for (bool more = true; more; turns++) {
+			more = false;
+			for (int i = 0; i < 2; i++) {
+				harness_run(h[i]);
+				more |= carry(h[i], h[1 - i], seen);
+			}
+			if (turns > TURNS_MAX)
+				fail_msg("they answer each other without end");
+		}
+		int64_t wake = end;
+		for (int i = 0; i < 2; i++) {
+			int64_t at = controller_wake(h[i]->c);
+			wake = at < wake ? at : wake;
+		}
+		for (int i = 0; i < 2; i++) {
+			harness_advance(h[i], wake - h[i]->now.mono_ms);
+			if (h[i]->now.mono_ms < end - 30 * 60 * 1000)
+				published[i] = h[i]->published;
+		}
+	}
+	for (int i = 0; i < 2; i++) {
+		/* Once the back-off is at its largest: all documents, ten at most, every five minutes. */
+		assert_in_range(h[i]->published - published[i], 0, 200);
+		assert_in_range(h[i]->raises, 1, 40);
+		harness_free(h[i]);
+	}
+	cJSON_Delete(seen);
+}
+
 int main(void)
 {
 	mem_init();
@@ -150,6 +215,7 @@ int main(void)
 		cmocka_unit_test(test_higher_epoch_in_a_birth),
 		cmocka_unit_test(test_highest_numbers),
 		cmocka_unit_test(test_higher_epoch_unsettled),
+		cmocka_unit_test(test_two_cloud_agents),
 		cmocka_unit_test(test_late_will),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
