@@ -76,6 +76,30 @@ class Dataset(Case):
         if not is_sanitized():
             self.assertLess(edge.status("RssAnon") - before, 2 << 20)
 
+    def test_bytes_that_are_no_text(self):
+        """NUL, bytes that are not UTF-8, control characters, a terminal's sequences: samples like others, kept to the byte, and no harm to the log."""
+        job, edge, hand = self.begin(share=1, condition=(">=", 6))
+        lines = [b"nul \x00 in it", b"\xff\xfe\x80 not utf-8", b"\x1b[31mred\x1b[0m", b"tab\tand return\r", b"\x00", bytes(range(1, 10)) + bytes(range(11, 32))]
+        hand.work = lambda *_: None  # a worker of ours would take them for text
+        job.data.write_bytes(b"".join(line + b"\n" for line in lines))
+        hand.wait(lambda: job.position == at(1, "Train", "Ready"), "Train/Ready")
+        self.assertEqual((job.folder(1) / "data.txt").read_bytes(), job.data.read_bytes())
+        self.assertEqual([c for c in edge.text() if ord(c) < 32 and c != "\n"], [])
+
+    def test_a_quote_that_is_never_closed(self):
+        """It swallows what follows up to the limit of a line; that it waits, and then what was left out, is seen, and the rest is there."""
+        job, edge, hand = self.begin(edge={"dataset_line_max": "4096"}, format="csv", share=1, condition=(">=", 100))
+        job.data.write_text("name,note\n" + "a,1\nb,2\n" + 'c,"open\n' + "".join(f"d{i},x\n" for i in range(50)))
+        size = job.data.stat().st_size - len("name,note\na,1\nb,2\n")
+        self.counted(hand, job, 2, waitingBytes=size, skipped=0)
+        job.append(*(f"e{i:04d},{'y' * 90}" for i in range(200)))
+        status = hand.status(job.dataset, lambda s: s["skipped"] == 1, "the record that is too long is left out")
+        self.assertGreater(status["samples"], 150)
+        hand.wait_round(job, 2)
+        rows = job.samples(1)
+        self.assertEqual(rows[:2], [("a", "1"), ("b", "2")])
+        self.assertEqual(rows[-1][0], "e0199")
+
     def again(self, name, threshold):
         job = self.job(name=name, condition=(">=", threshold))
         hand = self.hands[-1]

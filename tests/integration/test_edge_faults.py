@@ -5,6 +5,7 @@ are in test_edge_disk.py."""
 import json
 import os
 import random
+import subprocess
 import time
 import unittest
 
@@ -244,6 +245,52 @@ class Noise(Case):
         until(lambda: edge.metrics()["ilmare_edge_file_failures_total"] >= 3, "it is tried again", 30)
         self.assertEqual(len(edge.logged("cannot go on")), 1, edge.text())
         hand.close()
+
+
+    def test_a_log_that_cannot_be_written(self):
+        """Its disk is full: the agent works on."""
+        broker = self.world.broker()
+        job = self.job()
+        edge = self.world.edge(broker, start=False, dataset_check_on_arrival="true", log_level="debug")
+        hand = self.hand(broker, edge, job)
+        edge.command = ["sh", "-c", 'exec "$@" >/dev/full 2>&1', "sh", *edge.command]
+        edge.start().connected()
+        job.append("a", "b", "c")
+        hand.wait_round(job, 2)
+        self.assertEqual(job.used(), {"a": 1, "b": 1, "c": 1})
+        self.assertEqual(edge.stop(), 0)
+
+
+class Secrets(Case):
+    def test_the_password_is_nowhere(self):
+        """Refused and then accepted, at the highest level of the log: not in it, not in the store, not in a topic, not in what ps shows."""
+        secret = "CANARY-7f3a"
+        broker = self.world.broker(config="")
+        broker.stop()
+        config = (broker.dir / "mosquitto.conf")
+        passwords = broker.dir / "passwords"
+        subprocess.run(["mosquitto_passwd", "-b", "-c", str(passwords), "edge-1", "another"], check=True, capture_output=True)
+        config.write_text(config.read_text().replace("allow_anonymous true", f"allow_anonymous true\npassword_file {passwords}"))
+        broker.start()
+        file = self.world.path / "password"
+        file.write_text(secret + "\n")
+        file.chmod(0o600)
+        job = self.job()
+        edge = self.world.edge(broker, start=False, dataset_check_on_arrival="true", log_level="debug", mqtt_username="edge-1", mqtt_password_file=file)
+        hand = self.hand(broker, edge, job)
+        edge.start()
+        edge.wait_log("(?i)not authori|refus|password")
+        broker.stop()
+        subprocess.run(["mosquitto_passwd", "-b", str(passwords), "edge-1", secret], check=True, capture_output=True)
+        broker.start()
+        hand.listen()
+        edge.connected()
+        job.append("a", "b", "c")
+        hand.wait_round(job, 2)
+        seen = [edge.text(), open(f"/proc/{edge.pid}/cmdline").read(), open(f"/proc/{edge.pid}/environ").read(), edge.get("/metrics")[1]]
+        seen += [message.payload for message in hand.topics.messages]
+        seen += [path.read_bytes().decode("latin-1") for path in edge.state.iterdir()]
+        self.assertFalse([text for text in seen if secret in text])
 
 
 if __name__ == "__main__":

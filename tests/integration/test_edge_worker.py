@@ -206,6 +206,26 @@ class Answers(Case):
         self.assertEqual(again.position, at(1, "Train", "Ready"))
         self.answered(edge.post(name, {**good, "namespace": "other"}), 200)
 
+    def test_for_another_job(self):
+        """The worker of one job speaks for another one, which is here too: neither takes it, whatever is answered; the right word counts."""
+        job, edge, hand = self.begin()
+        other = self.job(name="other")
+        hand.jobs.append(other)
+        hand.say_all()
+        self.to_train_ready(job, hand)
+        other.append("a", "b", "c")
+        hand.wait(lambda: other.position == at(1, "Train", "Ready"), "Train/Ready of the other")
+        name, good = hand.worker(job, "train"), hand.body(job, "train")
+        self.answered(edge.post(name, {**good, "ownerName": "other"}), 200)
+        self.answered(edge.post(name, {**good, "kind": "eval"}), 200)
+        self.answered(edge.post(hand.worker(other, "train"), good), 200)
+        self.assertEqual([entry[2] for each in (job, other) for entry in each.accepted], ["ready", "ready"])
+        self.assertEqual(edge.metrics()["ilmare_edge_outbox_unsettled"], 0)
+        self.answered(edge.post(name, good), 200)
+        hand.wait(lambda: job.position["stage"] == "Eval", "the result counts")
+        self.assertEqual(job.trained["models"], [job.model(1)])
+        self.assertEqual(other.position, at(1, "Train", "Ready"))
+
     def test_no_answer_before_the_commit(self):
         """The store cannot commit: no 200. When it can, the same post is taken."""
         job, edge, hand = self.begin(edge={"workers_request_time": "300ms"}, disk="size=400k")

@@ -342,6 +342,34 @@ class Broker(Loop):
         self.check_once()
 
 
+class Secrets(Loop):
+    def test_keys_are_where_they_have_to_be(self):
+        """In the environment of the workers and in their spec.json, which only the agent's user can read; in no log, topic, database or command line
+        (scenario 72)."""
+        secret = "CANARY-7f3a"
+        self.begin(edge={"log_level": "debug"}, cloud={"log_level": "debug"},
+                   secret={"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s3", "annotations": {"s3-endpoint": "minio:9000"}},
+                           "stringData": {"ACCESS_KEY_ID": "the-id", "SECRET_ACCESS_KEY": secret}})
+        self.whole.feed()
+        self.wait(self.whole.over(1), "round 1 is over")
+        self.assertIn(secret, self.whole.environment.read_text())
+        seen = {"topics": "".join(m.payload for m in self.whole.topics.messages)}
+        for agent in (self.edge, self.cloud):
+            seen |= {f"{agent.name}: {page}": agent.get(page)[1] for page in ("/metrics", "/readyz")}
+            seen[f"{agent.name}: log"] = agent.text()
+            for path in [p for p in agent.state.rglob("*") if p.is_file()]:
+                if path.name == "spec.json":
+                    self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+                    continue
+                seen[str(path)] = path.read_bytes().decode("latin-1")
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                seen[f"{process}: command line"] = (process / "cmdline").read_text(errors="replace")
+            except OSError:
+                pass
+        self.assertEqual([where for where, text in seen.items() if secret in text], [])
+
+
 class Deleted(Loop):
     """A job that is deleted leaves nothing, wherever it stands (scenario 23)."""
 
