@@ -1,6 +1,7 @@
 /* Pods of the local backend as real processes: how they run, end, are ended, and what their statuses say. */
 #include "tests/integration/local_lab.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -101,6 +102,77 @@ static void always_runs_again_after_success(void **state)
 	loop_until(&l->loop, lab_number(lab_pod(l, "p"), "status.containerStatuses.0.restartCount") >= 2, 20000);
 	assert_int_equal(lab_delete(l, "p", NULL), 0);
 	loop_until(&l->loop, lab_pod(l, "p") == NULL, 20000);
+}
+
+/* What the agent logs from here on goes to a file, which is given back and read at the end. */
+static int log_to_file(const lab *l)
+{
+	char *path = mem_printf("%s/agent.log", l->folder);
+	int before = dup(STDERR_FILENO), file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	assert_true(before >= 0 && file >= 0);
+	dup2(file, STDERR_FILENO);
+	close(file);
+	log_set_level(LOG_INFO);
+	free(path);
+	return before;
+}
+
+static char *log_back(const lab *l, int before)
+{
+	dup2(before, STDERR_FILENO);
+	close(before);
+	log_set_level(LOG_ERROR);
+	return lab_file(l, "agent.log");
+}
+
+static int count_of(const char *text, const char *part)
+{
+	int n = 0;
+	for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part))
+		n++;
+	return n;
+}
+
+static void each_restart_is_logged(void **state)
+{
+	lab *l = *state;
+	int before = log_to_file(l);
+	assert_int_equal(lab_run(l, "p", "OnFailure", "echo x >> ../runs; test $(wc -l < ../runs) -ge 3 || exit 7", ""), 0);
+	lab_until_phase(l, "p", "Succeeded");
+	assert_int_equal(lab_run(l, "i", "Always", "echo y >> ../runs; test $(wc -l < ../runs) -ge 5 || exit 0; exec sleep 1000", ""), 0);
+	loop_until(&l->loop, lab_number(lab_pod(l, "i"), "status.containerStatuses.0.restartCount") == 1, 20000);
+	assert_true(lab_number(lab_pod(l, "i"), LAST "terminated.exitCode") == 0);
+	char *log = log_back(l, before);
+	char *first =
+		mem_printf("warn  local: worker ended, starts again pod=p exit=7 restarts=0 in_ms=50 log=%s/logs/default_p.log\n", l->state);
+	char *second =
+		mem_printf("warn  local: worker ended, starts again pod=p exit=7 restarts=1 in_ms=100 log=%s/logs/default_p.log\n", l->state);
+	char *third =
+		mem_printf("warn  local: worker ended, starts again pod=i exit=0 restarts=0 in_ms=50 log=%s/logs/default_i.log\n", l->state);
+	assert_int_equal(count_of(log, first), 1);
+	assert_int_equal(count_of(log, second), 1);
+	assert_int_equal(count_of(log, third), 1);
+	assert_int_equal(count_of(log, "starts again"), 3);
+	assert_int_equal(lab_delete(l, "i", NULL), 0);
+	loop_until(&l->loop, lab_pod(l, "i") == NULL, 20000);
+	free(first);
+	free(second);
+	free(third);
+	free(log);
+}
+
+static void a_replaced_worker_is_not_logged_as_failed(void **state)
+{
+	lab *l = *state;
+	int before = log_to_file(l);
+	assert_int_equal(lab_run(l, "p", "Always", "trap 'exit 0' TERM; echo > ../ready; while :; do sleep 0.01; done", ""), 0);
+	loop_until(&l->loop, lab_exists(l, "ready") && lab_phase_is(l, "p", "Running"), 20000);
+	assert_int_equal(lab_delete(l, "p", NULL), 0);
+	loop_until(&l->loop, lab_pod(l, "p") == NULL, 20000);
+	char *log = log_back(l, before);
+	assert_int_equal(count_of(log, "info  local: worker ended as it was asked to pod=p exit=0\n"), 1);
+	assert_int_equal(count_of(log, "Failed"), 0);
+	free(log);
 }
 
 static void a_command_that_is_not_there(void **state)
@@ -292,6 +364,8 @@ int main(void)
 		LAB_TEST(a_worker_fails_and_says_its_last_words),
 		LAB_TEST(on_failure_runs_again_with_back_off),
 		LAB_TEST(always_runs_again_after_success),
+		LAB_TEST(each_restart_is_logged),
+		LAB_TEST(a_replaced_worker_is_not_logged_as_failed),
 		LAB_TEST(a_command_that_is_not_there),
 		LAB_TEST(a_template_that_cannot_run_is_a_failed_pod),
 		LAB_TEST(names_and_uids_are_guarded),

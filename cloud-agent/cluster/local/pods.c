@@ -167,8 +167,7 @@ int pods__set_status(pods *p, const char *ns, const char *name, const char *uid,
 		code = objects_patch_status(p->host.store, OBJECT_POD, ns, name, uid, NULL, status, &after, err);
 	if (code == 0 && strcmp(meta_text(before, "resourceVersion"), meta_text(after, "resourceVersion")) != 0) {
 		if (strcmp(phase_of(before), phase_of(after)) != 0)
-			log_info("local", "worker", L_STR("pod", name), L_STR("phase", phase_of(after)),
-				L_STR("reason", cJSON_GetStringValue(json_member(json_member(after, "status"), "reason"))));
+			pods__say_phase(name, json_member(after, "status"));
 		p->host.object(p->host.ctx, ns, name, after);
 		after = NULL;
 	}
@@ -193,17 +192,13 @@ int pods__finish(pods *p, const char *ns, const char *name, const char *uid, err
 }
 
 /* The pod's status from what its supervisor wrote; NULL: it wrote nothing yet. */
-static cJSON *status_of(const pods *p, const tracked *t)
+static cJSON *status_of(const tracked *t, const cJSON *written)
 {
-	char *folder = pods__folder(p, t->uid);
-	cJSON *written = worker_status(folder), *status = NULL;
-	free(folder);
 	if (written != NULL)
-		status = podstatus_from(written, t->worker != NULL, t->container);
-	else if (t->worker == NULL)
-		status = podstatus_failed(t->container, "StartFailed", "the worker's supervisor ended before it could start the worker");
-	cJSON_Delete(written);
-	return status;
+		return podstatus_from(written, t->worker != NULL, t->container);
+	if (t->worker == NULL)
+		return podstatus_failed(t->container, "StartFailed", "the worker's supervisor ended before it could start the worker");
+	return NULL;
 }
 
 static void on_retry(uv_timer_t *timer)
@@ -217,21 +212,29 @@ static void on_retry(uv_timer_t *timer)
 	}
 }
 
-/* Store what is so now; when the worker is over, that is all. */
+/* Store what is so now; when the worker is over, that is all. Of a pod that is to go only that it is gone is of interest. */
 static void tracked_settle(tracked *t)
 {
 	pods *p = t->owner;
 	error err = {0};
 	int code = 0;
+	char *folder = pods__folder(p, t->uid);
+	cJSON *written = worker_status(folder);
+	free(folder);
 	if (t->worker == NULL && t->deleting) {
 		code = pods__finish(p, t->ns, t->name, t->uid, &err);
-	} else {
-		cJSON *status = status_of(p, t);
+		if (code == 0)
+			pods__say_ended(t, written);
+	} else if (!t->deleting) {
+		cJSON *status = status_of(t, written);
 		if (status != NULL)
 			code = pods__set_status(p, t->ns, t->name, t->uid, status, &err);
 		if (code == ERROR_NOT_FOUND || code == ERROR_CONFLICT)
 			code = 0; /* its row is gone or another's: nothing to store */
+		if (code == 0)
+			pods__say_again(t, written);
 	}
+	cJSON_Delete(written);
 	t->dirty = code != 0;
 	if (t->dirty) {
 		log_error("local", "what became of a worker cannot be stored; it is tried again", L_STR("pod", t->name), L_STR("error", err.text));

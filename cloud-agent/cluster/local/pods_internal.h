@@ -1,4 +1,4 @@
-/* Shared by pods.c, pods_adopt.c and pods_logs.c alone. */
+/* Shared by pods.c, pods_adopt.c, pods_logs.c and pods_say.c alone. */
 #ifndef LOCAL_PODS_INTERNAL_H
 #define LOCAL_PODS_INTERNAL_H
 
@@ -11,7 +11,8 @@ struct tracked {
 	pods *owner;
 	tracked *next;
 	char *ns, *name, *uid, *container;
-	worker *worker; /* NULL: not alive */
+	worker *worker;     /* NULL: not alive */
+	int64_t said_again; /* the start that was announced last: 1 is the first restart */
 	bool deleting;
 	bool dirty; /* the store could not be written; tried again */
 };
@@ -40,6 +41,13 @@ int pods__watch(pods *p, const cJSON *pod, error *err);
 int pods__set_status(pods *p, const char *ns, const char *name, const char *uid, cJSON *status, error *err);
 int pods__finish(pods *p, const char *ns, const char *name, const char *uid, error *err);
 tracked *pods__find(pods *p, const char *uid);
+
+/* In the agent's log; `written` is what the supervisor wrote. The worker has ended and will start again, said once for each time. */
+void pods__say_again(tracked *t, const cJSON *written);
+/* It has ended, and its pod is to go. */
+void pods__say_ended(const tracked *t, const cJSON *written);
+/* Its pod has another phase. */
+void pods__say_phase(const char *name, const cJSON *status);
 
 char *pods__log(const pods *p, const char *ns, const char *name);
 /* Remove the oldest logs of pods that are gone, beyond the limit. */
