@@ -27,6 +27,7 @@
 
 enum {
 	NODES_MAX = 16384,
+	DOCS_MAX = 4 * NODES_MAX, /* beyond it, what others publish below our topics is left alone */
 	REPORTS_MAX = 16,
 	EVENTS_MAX = 64,
 	CONDITION_MESSAGE_MAX = 256,
@@ -96,6 +97,7 @@ struct owner {
 	pod *pods;
 };
 
+const model_object *model_find(const controller *c, const char *ns, const char *name); /* NULL: there is none */
 bool pod_live(const pod *p); /* has not ended; Terminating counts as live */
 void objects_fini(controller *c);
 void objects_touch_users(controller *c, enum object_kind kind, const char *ns, const char *name);
@@ -440,6 +442,7 @@ void doc_clear(controller *c, doc *d);   /* and, for a node's document, the node
 void docs_queue_all(controller *c);
 void docs_queue_node(controller *c, const node *n);
 void docs_judge_foreign(controller *c);
+void docs_judge_again(controller *c); /* what was left alone, since it was not known what belongs there: by now it may be */
 void docs_new_link(controller *c);         /* what was cleared is forgotten: a topic that comes up again is not ours */
 void docs_forget(controller *c, bool all); /* what was cleared: twice, and seen to be; or all of it */
 void docs_fini(controller *c);
@@ -479,6 +482,7 @@ struct node {
 };
 
 node *node_get(controller *c, const char *name, bool make);
+void node_release(controller *c, node *n); /* frees it if nothing speaks of it any more */
 void node_listed(controller *c, const char *name, const cJSON *object);
 int fleet_presence(controller *c, const topic *t, const void *payload, size_t len, error *err);
 void fleet_inventory(controller *c, node *n, bool force); /* wish of its inventory anew; force: a new stamp even if equal */
@@ -486,18 +490,23 @@ void fleet_fini(controller *c);
 bool node_reachable(const controller *c, const char *name);
 /* An epoch in a document that is not of this life: ours has to go above it. One that none can go above is not believed. */
 void epoch_seen(controller *c, int64_t epoch);
+/* Somebody else publishes with this epoch. If it is ours (the cluster was put back, Lease included), only one above it is of use. */
+void epoch_taken(controller *c, int64_t epoch);
 bool node_gone(const controller *c, const char *name); /* the cluster lists its nodes, and not this one */
 
 /* ---- dataset_status.c ---- */
 
 typedef struct edge_status {
-	char *node, *uid, *changed, *error; /* error NULL: none */
+	char *ns, *name, *node, *uid, *changed, *error; /* error NULL: none */
 	int64_t samples;
+	bool cleared; /* asked the broker to forget it, which has not been seen yet */
 } edge_status;
 int dataset_status_take(controller *c, const topic *t, const void *payload, size_t len, error *err);
 void dataset_touch(controller *c, dataset *d);
 void dataset_status_look(controller *c, dataset *d);
 const edge_status *dataset_status_of(const controller *c, const dataset *d); /* NULL: none from its own node */
+void dataset_statuses_again(controller *c); /* those that are of nobody any more are cleared, once more if they were */
+bool dataset_status_clear_next(controller *c, cloud_action *out);
 void dataset_statuses_fini(controller *c);
 
 /* ---- controller.c ---- */
@@ -515,6 +524,8 @@ struct controller {
 	int64_t fence, epoch, gen, seen_epoch, links; /* links: connects so far */
 	bool birth_due, foreign_due, orphans_due;
 	int64_t linked_at;                /* the last connect */
+	bool foreign_kept; /* something foreign is left alone for now */
+	bool statuses_due; /* a status may be of nobody any more */
 	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */
 	uint64_t raise_id;                /* 0: none under way */
 	int64_t raise_at, raise_delay;

@@ -106,13 +106,28 @@ static bool no_pod(controller *c, job *j, const pod *p, const char *reason, cons
 	return false;
 }
 
+/* Of the job, its dataset and its models. In place a model's url is a path of this machine. */
+static bool secrets_there(controller *c, job *j)
+{
+	const job_view *v = j->view;
+	const char *models[] = {v->initial_model, v->eval_model, v->deploy_model};
+	if (!secret_there(c, j, v->credential) || !secret_there(c, j, j->facts.dataset->credential))
+		return false;
+	for (size_t i = 0; i < sizeof models / sizeof models[0] && !c->cfg.workers_in_place; i++) {
+		const model_object *m = models[i] != NULL ? model_find(c, j->ns, models[i]) : NULL;
+		if (m != NULL && !secret_there(c, j, m->credential))
+			return false;
+	}
+	return true;
+}
+
 bool pod_allowed(controller *c, job *j, bool worker)
 {
 	const facts *f = job_facts(c, j);
 	const pod *p;
 	if (f->blocked)
 		return false;
-	if (!secret_there(c, j, j->view->credential) || !secret_there(c, j, f->dataset->credential))
+	if (!secrets_there(c, j))
 		return false;
 	if ((p = namesake_pod(c, j)) != NULL)
 		return no_pod(c, j, p, "WaitingForEarlierJob", "an earlier job of this name");

@@ -67,9 +67,7 @@ static const model *find_model(const controller *c, job *j, const char *name)
 {
 	if (name == NULL)
 		return NULL;
-	char *key = object_key(j->ns, name);
-	const model_object *m = table_get(&c->models, key);
-	free(key);
+	const model_object *m = model_find(c, j->ns, name);
 	if (m == NULL)
 		problem(j, true, "MissingModel", "there is no Model %s in namespace %s", name, j->ns);
 	else if (m->wrong != NULL)

@@ -151,6 +151,14 @@ static void model_put(controller *c, const char *key, const cJSON *object)
 	table_put(&c->models, key, m);
 }
 
+const model_object *model_find(const controller *c, const char *ns, const char *name)
+{
+	char *key = object_key(ns, name);
+	const model_object *m = table_get(&c->models, key);
+	free(key);
+	return m;
+}
+
 /* ---- pods ---- */
 
 bool pod_live(const pod *p)

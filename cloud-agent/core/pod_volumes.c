@@ -49,9 +49,7 @@ static void mount_folder(pod_files *f, const char *url)
 
 static const char *model_credential(const controller *c, const job *j, const char *name, const char *url)
 {
-	char *key = name != NULL ? object_key(j->ns, name) : NULL;
-	const model_object *m = key != NULL ? table_get(&c->models, key) : NULL;
-	free(key);
+	const model_object *m = name != NULL ? model_find(c, j->ns, name) : NULL;
 	return m != NULL && m->wrong == NULL && m->credential != NULL && strcmp(m->m.url, url) == 0 ? m->credential : NULL;
 }
 
