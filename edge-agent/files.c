@@ -41,6 +41,7 @@ struct dataset {
 	bool dropped;             /* free it when nothing runs */
 	atomic_bool stop;
 	int64_t saved_size, saved_generation;
+	int64_t said_skipped; /* lines left out, as the log said last */
 };
 
 struct files {
@@ -128,6 +129,15 @@ static void save_if_worth(dataset *d, const scan_view *v, bool always)
 	d->saved_generation = v->generation;
 }
 
+/* Nothing is left out without a word; the log's own limit is what keeps a file of such lines from filling it. */
+static void say_skipped(dataset *d, const scan_view *v)
+{
+	if (v->skipped > d->said_skipped)
+		log_warn("dataset", "lines longer than dataset.lineMax are left out", L_STR("url", d->url), L_INT("left_out", v->skipped),
+			L_INT("line_max", d->files->config.line_max), L_INT("up_to_byte", v->file_size));
+	d->said_skipped = v->skipped;
+}
+
 static void tell(dataset *d)
 {
 	scan_view v;
@@ -137,6 +147,7 @@ static void tell(dataset *d)
 	scanner_view(d->scanner, &v);
 	if (v.more || !v.looked)
 		return;
+	say_skipped(d, &v);
 	problem = mem_strdup(v.code ? v.error : NULL);
 	if (problem)
 		file_work_hide_root(d->files->config.root_dir, problem);

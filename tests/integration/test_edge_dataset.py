@@ -71,6 +71,7 @@ class Dataset(Case):
                 file.write("x" * (1 << 20))
             file.write("\n" + "".join(f"after {i}\n" for i in range(10)))
         self.counted(hand, job, 20, skipped=1)
+        self.assertEqual(len(edge.logged(f"lines longer than dataset.lineMax are left out url={job.data} left_out=1 ")), 1, edge.tail())
         hand.wait_round(job, 2)
         self.assertEqual(job.used(), {f"{what} {i}": 1 for what in ("before", "after") for i in range(10)})
         if not is_sanitized():
