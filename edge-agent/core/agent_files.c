@@ -44,9 +44,10 @@ static void job_file_set(job *j, edge_file *f)
 {
 	if (j->file == f)
 		return;
-	/* Another file: numbers that were seen in the old one mean nothing here. */
+	/* Another file: what was seen in the old one means nothing here. */
 	j->file = f;
 	j->located.valid = false;
+	j->outcome.measured = j->outcome.base_measured = false;
 	j->seen = false;
 	j->check_dirty = true;
 }

@@ -168,7 +168,8 @@ typedef struct running { /* a file action under way; owns what the shell was giv
 	uint64_t id, serial;
 	enum edge_action_kind kind;
 	const char *uid, *output_dir; /* output_dir: "" for actions on the dataset file alone */
-	const edge_file *file;        /* of these: which one; only to be compared, it may be gone */
+	const char *url;              /* of these: which one; NULL: none of them */
+	enum dataset_format format;
 	position position;
 	bool for_result;
 	int64_t round;

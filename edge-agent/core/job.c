@@ -5,6 +5,9 @@
  * later ones wait again, rows of rounds before the last one go, and so does an allocation whose round is over: the cursor of the document
  * says whether its samples are used. Then each stage adds what follows.
  *
+ * A document with an earlier position than the one before is that of a cluster that was set back. What was reported of later stages then
+ * belongs to a history that never happened, and goes: those stages will be gone through again, perhaps with other results.
+ *
  * A file action starts only for a job that has nothing to commit, so it is always based on durable facts, and its result is taken only if
  * the job still stands where it stood.
  */
@@ -59,6 +62,52 @@ static bool is_old(const outbox_row *row, const void *ctx)
 	return row->position.round < *(const int64_t *)ctx - 1;
 }
 
+typedef struct undoing {
+	position to; /* what a stage that has ended leads to */
+	bool split;  /* the samples are another node's, which may give this round others */
+} undoing;
+
+/* Ahead of where the cluster was set back to. What was reported of the present stage is needed again (rule 2). */
+static bool is_undone(const outbox_row *row, const void *ctx)
+{
+	const undoing *u = ctx;
+
+	if (row->position.round != u->to.round)
+		return row->position.round > u->to.round;
+	if (row->position.stage != u->to.stage)
+		return row->position.stage > u->to.stage;
+	return u->split && u->to.stage == STAGE_TRAIN && u->to.phase == PHASE_WAITING;
+}
+
+static bool is_in_place(const outbox_row *row, const void *ctx)
+{
+	(void)ctx;
+	return row->what == REPORT_WRITTEN || (row->what == REPORT_COMPLETED && row->position.stage == STAGE_DEPLOY && row->reason == NULL);
+}
+
+static position stage_to_come(position p)
+{
+	if (p.phase == PHASE_COMPLETED && p.stage != STAGE_DEPLOY)
+		return (position){p.round, p.stage + 1, PHASE_WAITING};
+	return phase_ended(p.phase) ? (position){p.round + 1, STAGE_TRAIN, PHASE_WAITING} : p;
+}
+
+/* The document takes the job back from where it stood in `before`. */
+static void rows_undo(record *r, const record *before)
+{
+	undoing u = {.to = stage_to_come(r->desired->position), .split = !job__has_role(r, ROLE_DATASET)};
+	bool replaced = false;
+
+	if (before == NULL || position_compare(r->desired->position, before->desired->position) >= 0)
+		return;
+	for (size_t i = 0; i < r->n_rows; i++)
+		replaced |= is_undone(&r->rows[i], &u) && r->rows[i].what == REPORT_WRITTEN;
+	record_remove_rows(r, is_undone, &u);
+	/* The model of a later round lies where an earlier one is said to be. */
+	if (replaced)
+		record_remove_rows(r, is_in_place, NULL);
+}
+
 static void rows_settle(const job *j, record *r)
 {
 	position present = r->desired->position;
@@ -83,6 +132,7 @@ static void draft_document(draft *d)
 	if (d->j->incoming == NULL)
 		return;
 	d->next = r = record_copy_with(d->base, d->j->incoming);
+	rows_undo(r, d->base);
 	rows_settle(d->j, r);
 	if (r->has_alloc &&
 		(r->alloc.round != r->desired->position.round || position_over(r->desired->position, r->alloc.round, STAGE_TRAIN) ||

@@ -48,8 +48,10 @@ static void sample_action(edge_agent *a, job *j, edge_action *out, enum edge_act
 	running *run = agent__run(a, j, out, kind);
 
 	run->cursor = *at;
-	out->sample.url = arena_strdup(run->mem, d->dataset.url);
-	out->sample.format = d->dataset.format;
+	run->url = arena_strdup(run->mem, d->dataset.url);
+	run->format = d->dataset.format;
+	out->sample.url = run->url;
+	out->sample.format = run->format;
 	out->sample.cursor = *at;
 	out->sample.line = kind == EDGE_MEASURE ? j->located.line : 0;
 	out->sample.offset = kind == EDGE_MEASURE ? j->located.offset : 0;
@@ -218,10 +220,18 @@ static void look_result(job *j, const running *run, const edge_result *result)
 		looked__set(&j->result_look, run->round, run->output_dir, m);
 }
 
+/* False: the job was given another dataset meanwhile, in which the places of the old one mean nothing. */
+static bool reads_file(const job *j, const running *run)
+{
+	return j->file != NULL && j->file->format == run->format && strcmp(j->file->url, run->url) == 0;
+}
+
 void train__result(edge_agent *a, job *j, const running *run, const edge_result *result, moment now)
 {
 	(void)a;
 	(void)now;
+	if (run->url != NULL && !reads_file(j, run))
+		return;
 	if (run->kind == EDGE_LOCATE)
 		located_result(j, run, result);
 	else if (run->kind == EDGE_MEASURE)
