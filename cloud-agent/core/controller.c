@@ -188,15 +188,19 @@ void controller_lead(controller *c, int64_t epoch, moment now)
 	c->now = now;
 	if (c->leading && epoch <= c->epoch)
 		return;
+	epoch_seen(c, c->epoch);
 	c->leading = true;
 	c->epoch = epoch;
 	c->gen = 0;
+	if (c->seen_epoch == epoch)
+		epoch_taken(c, epoch); /* before anything was published with it */
 	c->slow_at = now.mono_ms + jitter(c, c->cfg.slow_ms, 0.2);
 	c->birth_due = c->orphans_due = c->foreign_due = true;
 	jobs_touch_all(c);
 	for (size_t i = 0; i < c->datasets.n; i++)
 		dataset_touch(c, c->datasets.entries[i].value);
 	docs_queue_all(c);
+	dataset_statuses_again(c);
 }
 
 void controller_resign(controller *c, moment now)
@@ -227,6 +231,7 @@ void controller_link(controller *c, bool up, moment now)
 	c->links++;
 	docs_new_link(c);
 	docs_queue_all(c);
+	dataset_statuses_again(c);
 }
 
 void controller_room(controller *c, bool room)
@@ -364,6 +369,7 @@ static void slow_timer(controller *c)
 	c->slow_at = c->now.mono_ms + jitter(c, c->cfg.slow_ms, 0.2);
 	docs_forget(c, false);
 	docs_queue_all(c);
+	dataset_statuses_again(c);
 }
 
 bool controller_next(controller *c, moment now, cloud_action *out)
@@ -382,7 +388,7 @@ bool controller_next(controller *c, moment now, cloud_action *out)
 		return true;
 	if (c->synced) {
 		settle(c);
-		if ((publishes && publisher_next(c, out)) || flight_next(c, out))
+		if ((publishes && (publisher_next(c, out) || dataset_status_clear_next(c, out))) || flight_next(c, out))
 			return true;
 	}
 	return event_next(c, out);
@@ -399,7 +405,7 @@ static bool busy_now(const controller *c)
 		if (!f->sent)
 			return true;
 	}
-	return c->dirty_head != NULL || c->foreign_due || c->orphans_due || (publishes && c->queue_head != NULL);
+	return c->dirty_head != NULL || c->foreign_due || c->orphans_due || (publishes && (c->queue_head != NULL || c->statuses_due));
 }
 
 int64_t controller_wake(const controller *c)

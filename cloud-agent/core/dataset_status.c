@@ -1,5 +1,9 @@
 /* What the edge agents tell about datasets, brought into Dataset.status: from the dataset's own node and about its own uid alone, at most once
  * in an interval, and only what changed. Messages may come before the dataset does; the newest of each node is kept.
+ *
+ * A status is retained, and whoever said it may be gone for good, together with its dataset. So what belongs to no Dataset, or to one that is
+ * on another node now, is cleared here: from complete lists alone, like all that is cleared, and again from time to time until the broker shows
+ * that it is gone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +19,8 @@ static void status_free(edge_status *s)
 {
 	if (s == NULL)
 		return;
+	free(s->ns);
+	free(s->name);
 	free(s->node);
 	free(s->uid);
 	free(s->changed);
@@ -55,6 +61,14 @@ static void touch(controller *c, const topic *t)
 	objects_touch_users(c, OBJECT_DATASET, t->ns, t->name);
 }
 
+static bool is_left_over(const controller *c, const edge_status *s)
+{
+	char *key = object_key(s->ns, s->name);
+	const dataset *d = table_get(&c->datasets, key);
+	free(key);
+	return d == NULL || (d->wrong == NULL && strcmp(d->node, s->node) != 0);
+}
+
 int dataset_status_take(controller *c, const topic *t, const void *payload, size_t len, error *err)
 {
 	dataset_status *said = NULL;
@@ -69,12 +83,16 @@ int dataset_status_take(controller *c, const topic *t, const void *payload, size
 		status_free(table_remove(&c->statuses, key));
 		if (said != NULL) {
 			edge_status *s = mem_alloc(sizeof *s);
+			s->ns = mem_strdup(t->ns);
+			s->name = mem_strdup(t->name);
 			s->node = mem_strdup(said->node);
 			s->uid = mem_strdup(said->dataset.uid);
 			s->changed = mem_strdup(said->changed);
 			s->error = mem_strdup(said->error);
 			s->samples = said->samples;
 			table_put(&c->statuses, key, s);
+			if (!c->synced || is_left_over(c, s))
+				c->statuses_due = true;
 		}
 		touch(c, t);
 	}
@@ -82,6 +100,46 @@ int dataset_status_take(controller *c, const topic *t, const void *payload, size
 	free(key);
 	return code;
 }
+
+/* ---- of nobody any more ---- */
+
+void dataset_statuses_again(controller *c)
+{
+	for (size_t i = 0; i < c->statuses.n; i++)
+		((edge_status *)c->statuses.entries[i].value)->cleared = false;
+	c->statuses_due = c->statuses.n > 0;
+}
+
+static bool clear(controller *c, edge_status *s, cloud_action *out)
+{
+	topic t = {.kind = TOPIC_DATASET_STATUS};
+	text_copy(t.ns, sizeof t.ns, s->ns);
+	text_copy(t.name, sizeof t.name, s->name);
+	text_copy(t.node, sizeof t.node, s->node);
+	s->cleared = true;
+	c->count.cleared++;
+	c->out_topic = topic_format(c->cfg.root, &t);
+	*out = (cloud_action){.kind = CLOUD_PUBLISH};
+	out->publish.topic = c->out_topic;
+	out->publish.payload = "";
+	out->publish.retained = true;
+	return true;
+}
+
+bool dataset_status_clear_next(controller *c, cloud_action *out)
+{
+	for (size_t i = 0; c->statuses_due && i < c->statuses.n; i++) {
+		edge_status *s = c->statuses.entries[i].value;
+		if (!is_left_over(c, s))
+			s->cleared = false;
+		else if (!s->cleared)
+			return clear(c, s, out);
+	}
+	c->statuses_due = false;
+	return false;
+}
+
+/* ---- Dataset.status ---- */
 
 static void wait_until(controller *c, dataset *d, int64_t mono_ms)
 {

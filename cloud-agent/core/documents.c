@@ -313,6 +313,7 @@ void job_publish(controller *c, job *j)
 	}
 	memcpy(j->docs, now, n * sizeof now[0]);
 	j->n_docs = n;
+	docs_judge_again(c);
 }
 
 void job_unpublish(controller *c, job *j)
@@ -323,6 +324,7 @@ void job_unpublish(controller *c, job *j)
 		doc_clear(c, j->docs[i]);
 	j->state = NULL;
 	j->n_docs = 0;
+	docs_judge_again(c);
 }
 
 void job_answer(controller *c, job *j, const char *node_name)
@@ -344,10 +346,13 @@ void dataset_publish(controller *c, dataset *d)
 	if (d->wrong != NULL)
 		return;
 	doc *now = doc_get(c, TOPIC_DATASET, d->ns, d->name, d->node);
-	if (d->doc != NULL && d->doc != now)
+	if (d->doc != NULL && d->doc != now) {
 		doc_clear(c, d->doc);
+		c->statuses_due = true;
+	}
 	d->doc = now;
 	doc_set(c, now, d->uid, document_dataset(c, d, d->node, NULL));
+	docs_judge_again(c);
 }
 
 void dataset_unpublish(controller *c, dataset *d)
@@ -355,4 +360,6 @@ void dataset_unpublish(controller *c, dataset *d)
 	if (d->doc != NULL)
 		doc_clear(c, d->doc);
 	d->doc = NULL;
+	docs_judge_again(c);
+	c->statuses_due = true;
 }

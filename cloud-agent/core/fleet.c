@@ -115,13 +115,18 @@ void epoch_seen(controller *c, int64_t epoch)
 		c->seen_epoch = epoch;
 }
 
+void epoch_taken(controller *c, int64_t epoch)
+{
+	if (c->leading && epoch == c->epoch)
+		epoch_seen(c, epoch + 1);
+}
+
 /* Another one is born while this one leads. Once may be a former life, or a leader that is deposed. Again means that two answer each other,
  * each above the other's epoch, for as long as they live: they do so later and later. */
 static void seen_rival(controller *c, const presence *p)
 {
 	int64_t now = c->now.mono_ms;
-	if (p->epoch == c->epoch)
-		epoch_seen(c, p->epoch + 1); /* stamps of one epoch do not tell whose they are */
+	epoch_taken(c, p->epoch);
 	if (now < c->rival_until)
 		return;
 	if (c->rival_at < 0 || now - c->rival_at >= RIVAL_CALM_MS) {

@@ -344,8 +344,11 @@ void publisher_seen(controller *c, const topic *t, const void *payload, size_t l
 	d->seen_uid = uid;
 	d->foreign = true;
 	c->foreign_due = true;
-	if (read)
-		epoch_seen(c, s.epoch);
+	if (!read)
+		return;
+	epoch_seen(c, s.epoch);
+	if (s.gen > c->gen)
+		epoch_taken(c, s.epoch);
 }
 
 /* What belongs on a topic that we do not publish: nothing, except while it is not known what does. */
@@ -360,11 +363,16 @@ static bool belongs(controller *c, const doc *d)
 	return set != NULL && set->wrong != NULL;
 }
 
+void docs_judge_again(controller *c)
+{
+	c->foreign_due = c->foreign_due || c->foreign_kept;
+}
+
 void docs_judge_foreign(controller *c)
 {
 	size_t n = 0;
 	doc **list = mem_alloc((c->docs.n + 1) * sizeof *list);
-	c->foreign_due = false;
+	c->foreign_due = c->foreign_kept = false;
 	for (size_t i = 0; i < c->docs.n; i++) {
 		doc *d = c->docs.entries[i].value;
 		if (d->foreign)
@@ -372,12 +380,14 @@ void docs_judge_foreign(controller *c)
 	}
 	for (size_t i = 0; i < n; i++) {
 		doc *d = list[i];
-		d->foreign = false;
+		bool undecided = d->want == WANT_NOTHING && d->kind != TOPIC_INVENTORY && belongs(c, d);
+		d->foreign = undecided;
+		c->foreign_kept = c->foreign_kept || undecided;
 		if (d->want != WANT_NOTHING)
 			doc_requeue(c, d);
 		else if (d->kind == TOPIC_INVENTORY)
 			d->want = WANT_PUBLISH; /* fleet_inventory finds out whether it stays */
-		else if (!belongs(c, d))
+		else if (!undecided)
 			doc_clear(c, d);
 		if (d->kind == TOPIC_INVENTORY)
 			fleet_inventory(c, d->node, true);
