@@ -21,7 +21,7 @@ typedef struct call {
 	enum object_kind object;
 	char name[NAME_MAX_NAME + 1], uid[UID_SIZE], version[24], job_uid[UID_SIZE];
 	cJSON *body, *answer;
-	int code;
+	int code, restores;
 } call;
 
 typedef struct notice {
@@ -241,7 +241,7 @@ static void perform(world *w, void *obj, void *data)
 	call *k = data;
 
 	(void)obj;
-	if (k->c->api_down_until > w->now) {
+	if (k->c->api_down_until > w->now || k->restores != w->restores) {
 		k->code = ERROR_OFFLINE;
 		cJSON_Delete(k->body);
 	} else if (chance(w, w->k.api_fail)) {
@@ -269,7 +269,8 @@ static void begin(world *w, cloud *c, const cloud_action *a, const char *name, c
 {
 	call *k = mem_alloc(sizeof(*k));
 
-	*k = (call){.c = c, .id = a->id, .life = c->life, .kind = a->kind, .body = body != NULL ? cJSON_Duplicate(body, 1) : NULL};
+	*k = (call){.c = c, .id = a->id, .life = c->life, .kind = a->kind, .restores = w->restores};
+	k->body = body != NULL ? cJSON_Duplicate(body, 1) : NULL;
 	strncpy(k->name, name, sizeof(k->name) - 1);
 	if (uid != NULL)
 		strncpy(k->uid, uid, sizeof(k->uid) - 1);

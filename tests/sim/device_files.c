@@ -183,6 +183,7 @@ static int write_new(world *w, device *d, work *k)
 	strncpy(made->uid, k->a.round.uid, sizeof(made->uid) - 1);
 	made->format = k->a.round.format;
 	made->range = al->range;
+	made->file = (int)file_index(w, f);
 	made->begin = file_cursor(f, line, al->range.from);
 	made->ids = mem_alloc((size_t)n * sizeof(*made->ids));
 	memcpy(made->ids, &f->ids[line], (size_t)n * sizeof(*made->ids));

@@ -141,7 +141,7 @@ digest content_digest(uint64_t content)
 
 double content_quality(uint64_t content)
 {
-	return (double)(mix(content, 77) >> 40) / (double)(1 << 24);
+	return (double)(mix(content, 77) % 10000) / 10000;
 }
 
 /* ---- datasets ---- */
@@ -167,6 +167,8 @@ void file_init(world *w, dataset_file *f, device *node, const char *url, enum da
 	f->ids = mem_alloc(64 * sizeof(*f->ids));
 	f->size_at = mem_alloc(65 * sizeof(*f->size_at));
 	f->hash_at = mem_alloc(65 * sizeof(*f->hash_at));
+	for (const char *c = url; *c != '\0'; c++)
+		f->hash_at[0] = mix(f->hash_at[0], (uint64_t)*c); /* no two files begin alike */
 	f->changed_ms = w->unix_base;
 }
 

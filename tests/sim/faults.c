@@ -1,4 +1,5 @@
 /* What goes wrong in a random run, and when: each class of faults is in a seed or not, and strikes some times. All of it ends with faults_end. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -322,6 +323,63 @@ static void model_away(world *w, void *obj, void *data)
 	at(w, w->now + span(w), model_back, j, NULL);
 }
 
+static void dataset_back(world *w, void *obj, void *data)
+{
+	(void)data;
+	dataset_create(w, (int)((dataset_file *)obj - w->files));
+}
+
+static void dataset_away(world *w, void *obj, void *data)
+{
+	int file = (int)(rnd(w) % w->n_files);
+	char id[NAME_SIZE];
+	object *o;
+
+	(void)obj;
+	(void)data;
+	snprintf(id, sizeof(id), "data-%d", file);
+	o = object_find(w, OBJECT_DATASET, id);
+	if (o != NULL)
+		object_delete(w, o);
+	at(w, w->now + span(w), dataset_back, &w->files[file], NULL);
+}
+
+static void job_edited(world *w, void *obj, void *data)
+{
+	(void)obj;
+	(void)data;
+	job_edit_random(w, any_job(w));
+}
+
+/* ---- a cluster that is put back ---- */
+
+static void cloud_again(world *w, void *obj, void *data)
+{
+	cloud *c = obj;
+
+	(void)data;
+	if (c->enabled)
+		cloud_start(w, c);
+}
+
+static void cluster_back(world *w, void *obj, void *data)
+{
+	(void)obj;
+	(void)data;
+	if (w->quiet || !cluster_restore(w))
+		return;
+	for (size_t i = 0; i < SIM_CLOUDS; i++)
+		at(w, w->now + rnd_range(w, 100, SECONDS(60)), cloud_again, &w->clouds[i], NULL);
+}
+
+static void cluster_saved(world *w, void *obj, void *data)
+{
+	(void)obj;
+	(void)data;
+	cluster_backup(w);
+	at(w, w->now + (chance(w, 0.5) ? rnd_range(w, MINUTES(1), MINUTES(15)) : span(w)), cluster_back, w, NULL);
+}
+
 /* ---- the plan ---- */
 
 static const struct fault {
@@ -351,6 +409,9 @@ static const struct fault {
 	{pod_away, 0.25},
 	{job_away, 0.3},
 	{model_away, 0.15},
+	{dataset_away, 0.1},
+	{job_edited, 0.35},
+	{cluster_saved, 0.12},
 };
 
 static void strike(world *w, void *obj, void *data)
@@ -409,9 +470,12 @@ void faults_end(world *w)
 		if (o->json != NULL && o->pod != NULL && o->pod->hangs && pod_alive(o->pod))
 			pod_end(w, o->pod, true);
 	}
-	for (size_t i = 0; i < w->n_jobs; i++)
+	for (size_t i = 0; i < w->n_jobs; i++) {
 		models_create(w, &w->jobs[i]);
+		job_edit_plain(w, &w->jobs[i]);
+	}
 	for (size_t i = 0; i < w->n_files; i++) {
+		dataset_create(w, (int)i);
 		w->files[i].missing = false;
 		file_append(w, &w->files[i], 40);
 	}

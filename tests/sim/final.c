@@ -34,7 +34,7 @@ static bool waits_for_samples(world *w, const track *t)
 
 	if (t->pos.stage != STAGE_TRAIN || t->pos.phase != PHASE_WAITING)
 		return false;
-	return j->timer || f->missing || split_count(from, from + f->n - index, j->train_prob) < j->train_threshold;
+	return f->missing || split_count(from, from + f->n - index, j->train_prob) < j->train_threshold;
 }
 
 bool world_settled(world *w)
@@ -61,13 +61,14 @@ bool world_settled(world *w)
 static void check_samples(world *w, const track *t)
 {
 	const dataset_file *f = &w->files[t->job->file];
+	const sample_track *s = &t->samples[t->job->file];
 	int64_t index = first_waiting(f, t);
 
 	for (int64_t i = 0; i < f->n; i++) {
 		uint32_t id = f->ids[i];
-		bool used = id < t->cap_used && t->used[id] != 0;
+		bool used = id < s->cap && s->used[id] != 0;
 
-		if (id < f->exempt)
+		if (id < f->exempt || id < s->exempt)
 			continue;
 		if (i < index && !used)
 			violated(w, 1, "%s: sample %u is lost: it does not wait, and no completed round has it", t->uid, id);
@@ -77,6 +78,17 @@ static void check_samples(world *w, const track *t)
 }
 
 /* ---- 5 ---- */
+
+/* A result that came before its document has a bounded time (checked where it is kept); once more than that has passed nothing is left. */
+static void check_early(world *w, const device *d, const track *t)
+{
+	for (const object *o = w->objects; o != NULL; o = o->next) {
+		for (size_t i = 0; i < d->store.n_early && o->pod != NULL && strcmp(o->pod->job_uid, t->uid) == 0; i++) {
+			if (strcmp(d->store.early[i].worker, o->pod->worker) == 0)
+				violated(w, 5, "%s still keeps a result of %s of the deleted job %s", d->name, o->pod->worker, t->uid);
+		}
+	}
+}
 
 static void check_gone(world *w, const track *t)
 {
@@ -99,6 +111,23 @@ static void check_gone(world *w, const track *t)
 			if (strcmp(d->store.jobs[k]->desired->job.uid, t->uid) == 0)
 				violated(w, 5, "the store of %s still holds the deleted job %s", d->name, t->uid);
 		}
+		check_early(w, d, t);
+	}
+}
+
+/* What a device said of a dataset does not outlive the dataset. */
+static void check_statuses(world *w)
+{
+	for (size_t i = 0; i < w->broker.n_retained; i++) {
+		const msg *m = w->broker.retained[i];
+		const object *o;
+		topic t;
+
+		if (topic_parse(TOPIC_ROOT, m->topic, &t, NULL) != 0 || t.kind != TOPIC_DATASET_STATUS)
+			continue;
+		o = object_find(w, OBJECT_DATASET, t.name);
+		if (o == NULL || strcmp(json_member(json_member(o->json, "spec"), "nodeName")->valuestring, t.node) != 0)
+			violated(w, 5, "%s is left of a dataset that is not there", m->topic);
 	}
 }
 
@@ -153,7 +182,7 @@ static void check_serving(world *w, const track *t)
 		if (p == NULL || p->kind != WORKER_INFERENCE || strcmp(p->job_uid, t->uid) != 0 || !pod_alive(p))
 			continue;
 		running++;
-		if (p->phase == POD_IS_RUNNING && p->loaded != content && !t->reimaged)
+		if (p->phase == POD_IS_RUNNING && p->loaded != content && !t->reimaged && !t->displaced)
 			violated(w, 3, "%s serves content %llu, but %llu is deployed", o->name, (unsigned long long)p->loaded,
 				(unsigned long long)content);
 	}
@@ -221,6 +250,7 @@ void bounds_check(world *w)
 void final_checks(world *w)
 {
 	bounds_check(w);
+	check_statuses(w);
 	for (size_t i = 0; i < w->n_tracks; i++) {
 		const track *t = w->tracks[i];
 

@@ -74,20 +74,28 @@ static pid_t start(const options *o, int64_t seed, const trace *t, bool verbose)
 	_exit(0);
 }
 
-static void tell_failure(const options *o, const task *t, int status)
+static void tell_status(int status)
 {
 	if (WIFSIGNALED(status))
-		printf("ended by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		printf("ended by signal %d (%s)%s\n", WTERMSIG(status), strsignal(WTERMSIG(status)),
+			WTERMSIG(status) == SIGALRM ? ": it took too long" : "");
+	else if (WEXITSTATUS(status) != 1)
+		printf("ended with status %d\n", WEXITSTATUS(status));
+}
+
+static void tell_failure(const options *o, const task *t, int status)
+{
+	tell_status(status);
 	if (t->trace != NULL) {
 		printf("replay: ilmare-sim --trace %s --verbose\n", t->trace->name);
 		return;
 	}
-	if (o->verbose)
-		return;
-	setenv("ILMARE_SIM_RING", "1", 1);
-	printf("---- seed %lld once more, its last events:\n", (long long)t->seed);
-	waitpid(start(o, t->seed, NULL, false), &status, 0);
-	unsetenv("ILMARE_SIM_RING");
+	if (!o->verbose) {
+		setenv("ILMARE_SIM_RING", "1", 1);
+		printf("---- seed %lld once more, its last events:\n", (long long)t->seed);
+		waitpid(start(o, t->seed, NULL, false), &status, 0);
+		unsetenv("ILMARE_SIM_RING");
+	}
 	printf("replay: ilmare-sim --seed %lld --rounds %lld --verbose\n", (long long)t->seed, (long long)o->rounds);
 }
 
@@ -135,6 +143,26 @@ static void run_all(const options *o)
 	}
 	while (n > 0)
 		reap(o, running, &n);
+}
+
+static int run_long(const options *o)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		sim_long(o->long_rounds);
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	if (status == 0)
+		return 0;
+	tell_status(status);
+	printf("replay: ilmare-sim --long %lld\n", (long long)o->long_rounds);
+	return 1;
 }
 
 static int usage(void)
@@ -204,10 +232,10 @@ int main(int argc, char **argv)
 			puts(traces[i].name);
 		return 0;
 	}
-	if (o.long_rounds > 0) {
-		sim_long(o.long_rounds);
-		return 0;
-	}
+	if (o.long_rounds > 0)
+		return run_long(&o);
+	if (o.verbose)
+		setvbuf(stdout, NULL, _IOLBF, 0); /* a crash loses no line */
 	run_all(&o);
 	printf("%lld passed, %lld failed\n", (long long)passed, (long long)failed);
 	return failed == 0 ? 0 : 1;

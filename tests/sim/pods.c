@@ -254,10 +254,11 @@ static const char *env_of(const cJSON *pod_json, const char *name)
 	return "";
 }
 
-/* As the worker's library does: the path on the node again. */
-static void copy_url(char *out, size_t size, const char *url)
+void url_outside(char *out, size_t size, const char *path)
 {
-	snprintf(out, size, "%s", strncmp(url, "/home/data/", 11) == 0 ? url + 10 : url);
+	bool fetched = strncmp(path, "/downloads/", 11) == 0;
+
+	snprintf(out, size, "%s%s", fetched ? "s3://" : "", fetched ? path + 11 : strncmp(path, "/home/data/", 11) == 0 ? path + 10 : path);
 }
 
 pod *pod_new(world *w, object *o)
@@ -276,8 +277,8 @@ pod *pod_new(world *w, object *o)
 	p->hot = json_member(json_member(metadata, "annotations"), "ilmare/hot-update") != NULL;
 	p->restart_never = cJSON_IsString(policy) && strcmp(policy->valuestring, "Never") == 0;
 	snprintf(p->worker, sizeof(p->worker), "%s", env_of(o->json, "WORKER_NAME"));
-	copy_url(p->model_url, sizeof(p->model_url), env_of(o->json, "MODEL_URL"));
-	copy_url(p->data_url, sizeof(p->data_url), env_of(o->json, p->kind == WORKER_TRAIN ? "TRAIN_DATASET_URL" : "TEST_DATASET_URL"));
+	url_outside(p->model_url, sizeof(p->model_url), env_of(o->json, "MODEL_URL"));
+	url_outside(p->data_url, sizeof(p->data_url), env_of(o->json, p->kind == WORKER_TRAIN ? "TRAIN_DATASET_URL" : "TEST_DATASET_URL"));
 	snprintf(p->model_urls, sizeof(p->model_urls), "%s", env_of(o->json, "MODEL_URLS"));
 	cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(o->json, "spec"), "containers");
 	p->by_hand = w->script;

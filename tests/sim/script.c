@@ -181,6 +181,7 @@ void script_threshold(world *w, double threshold)
 		node = cJSON_GetObjectItemCaseSensitive(node, path[i]);
 	cJSON_ReplaceItemInObjectCaseSensitive(node, "threshold", cJSON_CreateNumber(threshold));
 	w->jobs[0].deploy_threshold = threshold;
+	w->jobs[0].edited_at = w->now;
 	object_changed(w, o);
 }
 

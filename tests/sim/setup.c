@@ -1,132 +1,14 @@
-/* Scenarios: the objects that a user would make, from a seed or for a script, and whole runs.
+/* Scenarios: what a user sets up, from a seed or for a script.
  *
  * A random run has two parts. First samples arrive and faults happen until every job has had its rounds or the time is over. Then all faults stop,
  * everything is up, some samples come, and the world has to settle; what must hold in the end is checked after one more retry period.
  */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
 #include "common/mem.h"
 #include "tests/sim/sim.h"
-
-enum { MODEL_AT_FIRST = 1 };
-
-/* ---- objects ---- */
-
-static cJSON *parse(char *text)
-{
-	cJSON *json = cJSON_Parse(text);
-
-	if (json == NULL)
-		abort();
-	free(text);
-	return json;
-}
-
-void dataset_create(world *w, int file)
-{
-	const dataset_file *f = &w->files[file];
-	char id[NAME_SIZE];
-
-	snprintf(id, sizeof(id), "data-%d", file);
-	object_add(w, OBJECT_DATASET, id,
-		parse(mem_printf("{\"metadata\":{},\"spec\":{\"url\":\"%s\",\"format\":\"%s\",\"nodeName\":\"%s\"}}", f->url,
-			dataset_format_name(f->format), f->node->name)));
-}
-
-static void model_create(world *w, const char *name, const char *url, device *node)
-{
-	if (model_get(disk_of(w, node, url), url) == 0)
-		model_put(disk_of(w, node, url), url, MODEL_AT_FIRST);
-	if (object_find(w, OBJECT_MODEL, name) == NULL)
-		object_add(w, OBJECT_MODEL, name, parse(mem_printf("{\"metadata\":{},\"spec\":{\"url\":\"%s\",\"format\":\"bin\"}}", url)));
-}
-
-static bool apart(const job_setup *j)
-{
-	return strncmp(j->output_dir, "s3://", 5) == 0;
-}
-
-void models_create(world *w, job_setup *j)
-{
-	char url[128];
-
-	snprintf(url, sizeof(url), "%s/models/initial.bin", apart(j) ? "s3://bucket" : "");
-	model_create(w, j->initial, url, j->train_node);
-	model_create(w, j->deploy, j->deploy_url, j->deploy_node);
-	if (j->eval[0] == '\0')
-		return;
-	snprintf(url, sizeof(url), "%s/models/%s/eval.bin", apart(j) ? "s3://bucket" : "", j->name);
-	model_create(w, j->eval, url, j->eval_node);
-}
-
-static char *template_text(const job_setup *j, const device *node, bool never)
-{
-	char *pin = j->pinned ? mem_printf("\"nodeName\":\"%s\",", node->name) :
-							mem_printf("\"nodeSelector\":{\"kubernetes.io/hostname\":\"%s\"},", node->name);
-	char *text = mem_printf("{\"spec\":{%s%s\"containers\":[{\"name\":\"w\",\"image\":\"i\",\"command\":[\"w\"]}]}}", pin,
-		never ? "\"restartPolicy\":\"Never\"," : "");
-
-	free(pin);
-	return text;
-}
-
-void job_create(world *w, job_setup *j)
-{
-	char *train = template_text(j, j->train_node, j->restart_never), *eval = template_text(j, j->eval_node, j->restart_never);
-	char *deploy = template_text(j, j->deploy_node, false), *pad = mem_alloc((size_t)j->manifest_bytes + 1);
-	char *compare = j->eval[0] != '\0' ? mem_printf("\"initialEvalModel\":{\"name\":\"%s\"},", j->eval) : mem_strdup("");
-	char *text;
-
-	memset(pad, 'x', (size_t)j->manifest_bytes);
-	text = mem_printf(
-		"{\"apiVersion\":\"sedna.io/v1alpha1\",\"kind\":\"IncrementalLearningJob\",\"metadata\":{\"annotations\":{\"pad\":\"%s\"}},"
-		"\"spec\":{\"dataset\":{\"name\":\"%s\",\"trainProb\":%.17g},\"initialModel\":{\"name\":\"%s\"},"
-		"\"trainSpec\":{\"template\":%s,\"trigger\":{\"checkPeriodSeconds\":%lld,%s\"condition\":{\"operator\":\">=\","
-		"\"threshold\":%lld,\"metric\":\"num_of_samples\"}}},\"evalSpec\":{%s\"template\":%s},"
-		"\"deploySpec\":{\"model\":{\"name\":\"%s\",\"hotUpdateEnabled\":%s,\"pollPeriodSeconds\":10},\"trigger\":{"
-		"\"checkPeriodSeconds\":5,\"condition\":{\"operator\":\"%s\",\"threshold\":%g,\"metric\":\"accuracy_delta\"}},"
-		"\"template\":%s},\"outputDir\":\"%s\"},\"status\":{}}",
-		pad, j->dataset, j->train_prob, j->initial, train, (long long)j->check_s,
-		j->timer ? "\"timer\":{\"start\":\"06:00\",\"end\":\"18:00\"}," : "", (long long)j->train_threshold, compare, eval, j->deploy,
-		j->hot ? "true" : "false", j->deploy_op, j->deploy_threshold, deploy, j->output_dir);
-	j->object = object_add(w, OBJECT_JOB, j->name, parse(text));
-	j->object->track = track_new(w, j, j->object->uid);
-	say(w, "job %s is created, %s", j->name, j->object->uid);
-	free(train);
-	free(eval);
-	free(deploy);
-	free(pad);
-	free(compare);
-}
-
-static void collect(world *w, void *obj, void *data)
-{
-	(void)obj;
-	for (object *o = w->objects, *next; o != NULL; o = next) {
-		next = o->next;
-		if (o->json != NULL && o->pod != NULL && strcmp(o->pod->job_uid, data) == 0)
-			pod_delete(w, o->pod);
-	}
-	free(data);
-}
-
-void job_delete(world *w, job_setup *j)
-{
-	if (j->object == NULL)
-		return;
-	say(w, "job %s is deleted, %s", j->name, j->object->uid);
-	j->object->track->alive = false;
-	if (w->gc)
-		at(w, w->now + rnd_range(w, 100, SECONDS(60)), collect, w, mem_strdup(j->object->uid));
-	object_delete(w, j->object);
-	j->object = NULL;
-}
-
-/* ---- what jobs look like ---- */
 
 static void name(char *out, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void name(char *out, size_t size, const char *fmt, ...)
@@ -140,22 +22,15 @@ static void name(char *out, size_t size, const char *fmt, ...)
 
 void job_defaults(world *w, job_setup *j, int index)
 {
-	*j = (job_setup){.train_prob = 1, .train_threshold = 1, .check_s = 1, .deploy_op = ">", .deploy_threshold = -1, .pinned = true};
+	*j = (job_setup){.train_prob = 1, .train_threshold = 1, .check_s = 1, .deploy_threshold = -1, .pinned = true};
+	j->rule = metric_rule_first();
 	name(j->name, sizeof(j->name), "job-%c", 'a' + index);
-	name(j->dataset, sizeof(j->dataset), "data-0");
 	name(j->initial, sizeof(j->initial), "initial");
 	name(j->deploy, sizeof(j->deploy), "deploy-%s", j->name);
 	name(j->output_dir, sizeof(j->output_dir), "/out/%s", j->name);
 	name(j->deploy_url, sizeof(j->deploy_url), "/models/%s/model.bin", j->name);
 	name(j->hot_dir, sizeof(j->hot_dir), "/var/lib/sedna/model-hot-update/default/incrementallearningjob/%s/model", j->name);
 	j->dataset_node = j->train_node = j->eval_node = j->deploy_node = &w->devices[0];
-}
-
-static void add_node(world *w, device *d)
-{
-	d->listed = true;
-	object_add(w, OBJECT_NODE, d->name,
-		parse(mem_strdup("{\"metadata\":{},\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}")));
 }
 
 static void make_devices(world *w, size_t n)
@@ -167,7 +42,7 @@ static void make_devices(world *w, size_t n)
 		snprintf(id, sizeof(id), "edge-%zu", i);
 		device_init(w, &w->devices[i], id);
 		if (w->nodes_listed)
-			add_node(w, &w->devices[i]);
+			node_create(w, &w->devices[i]);
 	}
 	for (int i = 0; i < SIM_CLOUDS; i++)
 		cloud_init(w, &w->clouds[i], i);
@@ -228,6 +103,7 @@ static void random_knobs(world *w)
 	k->work_twice = chance(w, 0.3) ? 0.2 * level : 0;
 	k->work_hang = chance(w, 0.25) ? 0.05 * level : 0;
 	k->load_fail = chance(w, 0.3) ? 0.1 * level : 0;
+	k->odd_metrics = chance(w, 0.2) ? 0.1 * level : 0;
 }
 
 static void random_job(world *w, int index)
@@ -237,7 +113,6 @@ static void random_job(world *w, int index)
 
 	job_defaults(w, j, index);
 	j->file = (int)(rnd(w) % w->n_files);
-	name(j->dataset, sizeof(j->dataset), "data-%d", j->file);
 	j->dataset_node = j->train_node = j->eval_node = j->deploy_node = w->files[j->file].node;
 	if (chance(w, 0.3)) {
 		spread(w, j);
@@ -252,6 +127,9 @@ static void random_job(world *w, int index)
 	j->train_threshold = rnd_range(w, 1, 8);
 	j->check_s = rnd_range(w, 1, 20);
 	j->timer = chance(w, 0.05);
+	j->deploy_timer = chance(w, 0.03);
+	j->rule = metric_rule_random(w);
+	j->many_metrics = chance(w, 0.15);
 	j->deploy_threshold = chance(w, 0.5) ? 0 : -1;
 	j->manifest_bytes = (int)rnd_range(w, 0, 1200);
 }

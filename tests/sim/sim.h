@@ -7,7 +7,8 @@
  *     world.c    time, chance, log           broker.c   MQTT, with client.c      disk.c      files of a node, or shared
  *     setup.c    a scenario from a seed      cluster.c  objects, API, watches    device*.c   an edge agent around its core
  *     faults.c   what goes wrong, and when   pods.c     kubelet and scheduler    cloud.c     a cloud agent around its core
- *     track.c    what must hold always       worker.c   what runs in the pods    final.c     what must hold in the end
+ *     track.c    what must hold always       worker.c   what runs in the pods    jobs.c      what users do, with edits.c
+ *     final.c    what must hold in the end   metrics.c  what workers tell        restore.c   a cluster that was set back
  *
  * One thread, one world a process; what a world holds is freed by the end of its process.
  */
@@ -48,22 +49,33 @@ typedef struct knobs {
 	int64_t file_ms, commit_ms;
 	double file_fail, commit_fail;
 	double work_fail, work_silent, work_twice, work_hang, load_fail; /* of a worker */
+	double odd_metrics;                                              /* a worker tells nothing of use about its models */
 	int64_t work_ms;
 } knobs;
 
 /* ---- jobs and what is known about them ---- */
 
-typedef struct job_setup {                                                                                    /* what the user wants */
-	char name[NAME_SIZE], dataset[NAME_SIZE], initial[NAME_SIZE], deploy[2 * NAME_SIZE], eval[2 * NAME_SIZE]; /* eval "": none */
+/* A condition of the deploy trigger, and what kind of metrics it is about. */
+typedef struct metric_rule {
+	const char *metric, *op;
+	bool list, lower, delta; /* lower: lower is better */
+	double part;             /* of a list: what the metric makes of [x, x / 2] */
+} metric_rule;
+
+typedef struct job_setup {                                                               /* what the user wants */
+	char name[NAME_SIZE], initial[NAME_SIZE], deploy[2 * NAME_SIZE], eval[2 * NAME_SIZE]; /* eval "": none */
 	char output_dir[128], deploy_url[128], hot_dir[192];
 	device *dataset_node, *train_node, *eval_node, *deploy_node;
 	bool hot, pinned, restart_never, eval_model;
 	double train_prob, deploy_threshold;
-	const char *deploy_op;
+	const metric_rule *rule;
+	bool many_metrics;
 	int64_t train_threshold, check_s;
-	bool timer;         /* train trigger only for some hours of the day */
-	int manifest_bytes; /* padding */
-	int file;           /* of the world's dataset files */
+	bool timer, deploy_timer; /* triggers only for some hours of the day */
+	bool broken;              /* the spec is not valid */
+	int manifest_bytes;       /* padding */
+	int file;                 /* of the world's dataset files */
+	int64_t edited_at;        /* when it was last changed */
 	object *object;     /* NULL: deleted at the moment */
 } job_setup;
 
@@ -74,7 +86,18 @@ typedef struct round_track {
 	uint32_t *ids, *read; /* samples of the folder when training completed; that the worker read */
 	size_t n_ids, n_read;
 	int64_t from, to;
+	int file;       /* that they came from */
+	char dir[128];  /* output folder */
+	int64_t told_at; /* when an eval worker told its metrics last; 0: never */
+	int answer;      /* what the trigger has to say to them: 1 yes, 0 no, -1 not sure */
+	bool decided;    /* the cluster holds whether it is deployed */
 } round_track;
+
+typedef struct sample_track {
+	uint8_t *used; /* by sample: in a completed round */
+	size_t cap;
+	uint32_t exempt; /* samples below this may be new again: another dataset was read meanwhile */
+} sample_track;
 
 struct track { /* of one job uid */
 	char uid[UID_SIZE];
@@ -89,10 +112,11 @@ struct track { /* of one job uid */
 	int64_t deployed_round;
 	digest sha256;
 	bool reimaged;          /* the deployed model went with the disk; until the next deployment */
+	bool displaced;         /* the cluster was set back behind a deployment; until it names another model */
+	bool set_back;          /* the cluster was, some time */
 	bool unchecked;         /* the cluster was set back by the script */
 	uint64_t first_content; /* at the deploy url before this job deployed anything */
-	uint8_t *used;          /* by sample: in a completed round */
-	size_t cap_used;
+	sample_track samples[SIM_JOBS_MAX]; /* of each dataset file */
 	round_track *rounds;
 	size_t n_rounds;
 	int64_t failed, completed, not_better;
@@ -107,6 +131,7 @@ typedef struct folder { /* data/train/N */
 	enum dataset_format format;
 	cursor begin;
 	sample_range range;
+	int file;        /* that its samples came from */
 	uint32_t *ids;   /* of samples range.from … */
 	int64_t touched; /* virtual time of the last write, rename or move */
 } folder;
@@ -292,7 +317,9 @@ struct world {
 	int64_t rv;
 	uint64_t next_uid, next_post, next_content;
 	lease lease;
-	disk shared; /* s3:// */
+	struct cluster_copy *cluster_copy; /* NULL: none */
+	int restores;                      /* of the cluster; what was asked of it before has no effect */
+	disk shared;                       /* s3:// */
 	dataset_file files[SIM_JOBS_MAX];
 	size_t n_files;
 	job_setup jobs[SIM_JOBS_MAX];
@@ -425,6 +452,7 @@ void pod_container_failed(world *w, pod *p);
 void pod_power(world *w, device *d, bool on);
 pod *pod_find(const world *w, const char *job_uid, enum worker_kind kind, int64_t round); /* NULL: none */
 bool pod_alive(const pod *p);
+void url_outside(char *out, size_t size, const char *path); /* what a path that a worker sees stands for */
 void worker_start(world *w, pod *p);
 void worker_read(world *w, pod *p);                            /* by hand: the samples */
 void worker_write(world *w, pod *p);                           /* by hand: the model */
@@ -452,11 +480,37 @@ cloud *leader(world *w);
 
 void setup_random(world *w);
 void setup_script(world *w, size_t devices); /* one job "job" on devices[0] (dataset), [1 or 0] (train), [2 or 0] (deploy); quiet */
+void job_defaults(world *w, job_setup *j, int index);
+
+/* ---- jobs.c ---- */
+
 void job_create(world *w, job_setup *j);
 void job_delete(world *w, job_setup *j);
-void job_defaults(world *w, job_setup *j, int index);
-void models_create(world *w, job_setup *j);
-void dataset_create(world *w, int file);
+void job_edit(world *w, job_setup *j);                        /* its spec becomes what the setup says now */
+void job_read_other(world *w, job_setup *j, int file);        /* another dataset; to be followed by job_edit */
+void models_create(world *w, job_setup *j);                   /* those that are not there */
+void dataset_create(world *w, int file);                      /* if it is not there */
+void node_create(world *w, device *d);
+
+/* ---- edits.c ---- */
+
+void job_edit_random(world *w, job_setup *j);
+void job_edit_plain(world *w, job_setup *j); /* valid, and without hours of the day */
+
+/* ---- metrics.c ---- */
+
+const metric_rule *metric_rule_random(world *w);
+const metric_rule *metric_rule_first(void);
+double rule_threshold(const job_setup *j);
+/* What an evaluation says of a model; NULL is possible where it is odd. */
+cJSON *metrics_of(const job_setup *j, double quality, bool odd);
+/* What the deploy trigger has to say to them: 1, 0, or -1 where it is too close to call. */
+int metrics_answer(const job_setup *j, double fresh, double old);
+
+/* ---- restore.c ---- */
+
+void cluster_backup(world *w);
+bool cluster_restore(world *w); /* both cloud agents end; false: there is no backup */
 
 /* ---- run.c ---- */
 
@@ -479,6 +533,8 @@ void track_create(world *w, const cloud *c, const pod *p); /* a pod was made */
 void track_publish(world *w, cloud *c, const char *where, const char *payload);
 void track_deploy(world *w, device *d, const char *uid, const char *url, uint64_t content); /* a model file was written */
 void track_write_allowed(world *w, const cloud *c, const char *what);
+void track_eval(world *w, const pod *p, int answer);       /* a worker told its metrics */
+void track_rebuild(world *w, track *t);                    /* which samples are used, from the rounds that completed */
 bool condition_position(const cJSON *job, position *out);
 bool payload_position(const char *payload, position *out);
 

@@ -79,6 +79,7 @@ void trace_12a(world *w);
 void trace_12b(world *w);
 void trace_12c(world *w);
 void trace_12d(world *w);
+void trace_12e(world *w);
 void trace_13a(world *w);
 void trace_13b(world *w);
 void trace_13c(world *w);
@@ -101,5 +102,9 @@ void trace_18a(world *w);
 void trace_18b(world *w);
 void trace_18c(world *w);
 void trace_18d(world *w);
+void trace_spec_dataset(world *w);
+void trace_spec_blocked_deleted(world *w);
+void trace_spec_blocked_moved(world *w);
+void trace_back_deployed(world *w);
 
 #endif

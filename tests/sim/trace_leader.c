@@ -70,6 +70,29 @@ void trace_12d(world *w)
 	trace_end(w);
 }
 
+/* The cluster is put back with its Lease, and the clock is behind: the same epoch comes out again. */
+void trace_12e(world *w)
+{
+	cloud *a = &w->clouds[0];
+	int64_t before;
+
+	script_begin(w, 1, 0);
+	world_run(w, SECONDS(2));
+	before = w->lease.epoch;
+	device_crash(w, &w->devices[0], 0); /* its birth is answered: stamps go on */
+	world_run(w, SECONDS(10));
+	cloud_crash(w, a, -1);
+	w->lease.epoch = before - 1;
+	a->wall_offset = -HOURS(24);
+	cloud_start(w, a);
+	world_run(w, SECONDS(10));
+	EXPECT(w, a->leading && w->lease.epoch > before);
+	file_append(w, &w->files[0], 1);
+	script_round(w, 1);
+	EXPECT(w, script_record(w, 0)->desired->stamp.epoch > before);
+	trace_end(w);
+}
+
 /* ---- 13: the broker does not hold what the leader published ---- */
 
 static void broker_behind(world *w, int kept)

@@ -1,4 +1,4 @@
-/* The traces by name: the number of the schedule, and which of its runs. */
+/* The traces by name: the number of the schedule, and which of its runs; or what it is about. */
 #include "tests/sim/trace.h"
 
 const trace traces[] = {
@@ -37,6 +37,7 @@ const trace traces[] = {
 	{"12b", trace_12b},
 	{"12c", trace_12c},
 	{"12d", trace_12d},
+	{"12e", trace_12e},
 	{"13a", trace_13a},
 	{"13b", trace_13b},
 	{"13c", trace_13c},
@@ -59,5 +60,9 @@ const trace traces[] = {
 	{"18b", trace_18b},
 	{"18c", trace_18c},
 	{"18d", trace_18d},
+	{"spec-dataset", trace_spec_dataset},
+	{"spec-blocked-deleted", trace_spec_blocked_deleted},
+	{"spec-blocked-moved", trace_spec_blocked_moved},
+	{"back-deployed", trace_back_deployed},
 };
 const size_t n_traces = sizeof(traces) / sizeof(traces[0]);

@@ -108,26 +108,45 @@ bool payload_position(const char *payload, position *out)
 
 /* ---- guarantee 1 ---- */
 
-static void use(world *w, track *t, const round_track *r, uint32_t id)
+static uint8_t *used_mark(sample_track *s, uint32_t id)
 {
-	const dataset_file *f = &w->files[t->job->file];
-
-	if (id >= t->cap_used) {
+	if (id >= s->cap) {
 		size_t cap = ((size_t)id + 1024) * 2;
 
-		t->used = mem_resize(t->used, cap);
-		memset(t->used + t->cap_used, 0, cap - t->cap_used);
-		t->cap_used = cap;
+		s->used = mem_resize(s->used, cap);
+		memset(s->used + s->cap, 0, cap - s->cap);
+		s->cap = cap;
 	}
-	if (t->used[id] && id >= f->exempt)
-		violated(w, 1, "%s: sample %u was trained before round %lld too", t->uid, id, (long long)r->round);
-	t->used[id] = 1;
+	return &s->used[id];
+}
+
+static void use(world *w, track *t, const round_track *r, uint32_t id)
+{
+	sample_track *s = &t->samples[r->file];
+	uint8_t *used = used_mark(s, id);
+
+	if (*used != 0 && id >= w->files[r->file].exempt && id >= s->exempt)
+		violated(w, 1, "%s: sample %u of %s was trained before round %lld too", t->uid, id, w->files[r->file].url, (long long)r->round);
+	*used = 1;
+}
+
+void track_rebuild(world *w, track *t)
+{
+	for (size_t i = 0; i < w->n_files; i++) {
+		if (t->samples[i].used != NULL)
+			memset(t->samples[i].used, 0, t->samples[i].cap);
+	}
+	for (size_t i = 0; i < t->n_rounds; i++) {
+		const round_track *r = &t->rounds[i];
+
+		for (size_t k = 0; r->trained && k < r->n_ids; k++)
+			*used_mark(&t->samples[r->file], r->ids[k]) = 1;
+	}
 }
 
 static void trained(world *w, track *t, round_track *r)
 {
-	const job_setup *j = t->job;
-	const folder *f = folder_find(disk_of(w, j->dataset_node, j->output_dir), j->output_dir, r->round);
+	const folder *f = folder_find(disk_of(w, t->job->dataset_node, r->dir), r->dir, r->round);
 	bool whole = f != NULL && strcmp(f->uid, t->uid) == 0;
 
 	r->trained = true;
@@ -137,6 +156,7 @@ static void trained(world *w, track *t, round_track *r)
 	if (whole && (r->n_read != (size_t)(f->range.to - f->range.from) || memcmp(r->read, f->ids, r->n_read * sizeof(*r->read)) != 0))
 		violated(w, 1, "%s: round %lld was trained with other samples than its folder holds", t->uid, (long long)r->round);
 	r->n_ids = r->n_read;
+	free(r->ids);
 	r->ids = mem_alloc(r->n_ids * sizeof(*r->ids));
 	memcpy(r->ids, r->read, r->n_ids * sizeof(*r->ids));
 	for (size_t i = 0; i < r->n_ids; i++)
@@ -153,7 +173,7 @@ static void check_deployed(world *w, const track *t)
 	uint64_t content;
 	digest d;
 
-	if (!t->alive || !t->placed || t->reimaged || t->unchecked || (t->pos.stage == STAGE_DEPLOY && t->pos.phase == PHASE_READY))
+	if (!t->alive || !t->placed || t->reimaged || t->displaced || t->unchecked || (t->pos.stage == STAGE_DEPLOY && t->pos.phase == PHASE_READY))
 		return;
 	content = model_get(disk_of(w, j->deploy_node, j->deploy_url), j->deploy_url);
 	d = content_digest(content);
@@ -184,6 +204,8 @@ static void read_deployed(track *t, const cJSON *member)
 
 	if (deployed == NULL)
 		return;
+	if (!t->has_deployed || t->deployed_round != int_of(deployed, "round"))
+		t->displaced = false;
 	t->has_deployed = true;
 	t->deployed_round = int_of(deployed, "round");
 	t->has_sha256 = cJSON_IsString(hex) && digest_parse(hex->valuestring, &t->sha256) == 0;
@@ -202,7 +224,7 @@ static void read_cursor(world *w, track *t, const cJSON *member)
 	t->cursor = now;
 }
 
-static void read_trained(world *w, track *t, const cJSON *condition, const cJSON *member)
+static void read_trained(world *w, track *t, const cJSON *member)
 {
 	round_track *r = track_round(t, int_of(member, "round"));
 	const cJSON *c = json_member(member, "cursor");
@@ -210,7 +232,6 @@ static void read_trained(world *w, track *t, const cJSON *condition, const cJSON
 
 	if (r->trained)
 		return;
-	(void)condition;
 	trained(w, t, r);
 	if (c == NULL)
 		violated(w, 1, "%s: round %lld completed training, but no cursor says what it used", t->uid, (long long)r->round);
@@ -239,6 +260,33 @@ static void moved(world *w, track *t, position p)
 	t->since = w->now;
 }
 
+/* A better model is deployed and a worse one is not, as long as nobody has changed what that means since the stage began. */
+static void check_decision(world *w, track *t, const cJSON *condition, position p)
+{
+	const cJSON *reason = json_member(condition, "reason");
+	bool no = p.phase == PHASE_COMPLETED && reason != NULL && strcmp(reason->valuestring, "NotBetter") == 0;
+	round_track *r = track_round(t, p.round);
+
+	if (r->decided || (p.phase != PHASE_READY && !no))
+		return;
+	r->decided = true;
+	t->not_better += no;
+	if (r->answer >= 0 && r->told_at > t->job->edited_at && !t->set_back && r->answer != !no)
+		violated(w, 3, "%s: round %lld is %s, but the trigger has to say %s", t->uid, (long long)p.round, no ? "not better" : "deployed",
+			r->answer != 0 ? "yes" : "no");
+}
+
+void track_eval(world *w, const pod *p, int answer)
+{
+	track *t = track_of(w, p->job_uid);
+	round_track *r = t != NULL ? track_round(t, p->round) : NULL;
+
+	if (r == NULL)
+		return;
+	r->answer = r->told_at > 0 && r->answer != answer ? -1 : answer;
+	r->told_at = w->now;
+}
+
 static bool one_condition(world *w, track *t, const cJSON *condition, bool last)
 {
 	position p;
@@ -249,13 +297,15 @@ static bool one_condition(world *w, track *t, const cJSON *condition, bool last)
 	if (!stage_phase(condition, &p))
 		return false;
 	is_trained = p.stage == STAGE_TRAIN && p.phase == PHASE_COMPLETED;
-	if (!last && !is_trained)
+	if (!last && !is_trained && p.stage != STAGE_DEPLOY)
 		return false;
 	data = data_of(condition);
 	member = json_member(data, "ilmare");
 	p.round = int_of(member, "round");
 	if (p.round > 0 && is_trained)
-		read_trained(w, t, condition, member);
+		read_trained(w, t, member);
+	if (p.round > 0 && p.stage == STAGE_DEPLOY)
+		check_decision(w, t, condition, p);
 	if (p.round > 0 && last) {
 		const cJSON *why = json_member(condition, "reason");
 

@@ -36,16 +36,35 @@ static void add_result(worker_post *b, const char *url, const cJSON *metrics)
 static void eval_results(world *w, pod *p, worker_post *b)
 {
 	char urls[sizeof(p->model_urls)], *rest = urls, *url;
+	const job_setup *j = setup_of(w, p);
+	double quality[2] = {0};
+	bool odd = chance(w, w->k.odd_metrics);
 
 	memcpy(urls, p->model_urls, sizeof(urls));
-	while ((url = strtok_r(rest, ";", &rest)) != NULL && b->n_results < 4) {
-		const char *path = strncmp(url, "/home/data/", 11) == 0 ? url + 10 : url;
-		cJSON *metrics = cJSON_CreateObject();
+	while ((url = strtok_r(rest, ";", &rest)) != NULL && b->n_results < 2) {
+		char path[sizeof(p->model_urls)];
+		cJSON *metrics;
 
-		arena_own(b->mem, metrics, tree_free);
-		json_put_double(metrics, "accuracy", content_quality(model_get(disk_of(w, p->node, path), path)));
+		url_outside(path, sizeof(path), url);
+		quality[b->n_results] = content_quality(model_get(disk_of(w, p->node, path), path));
+		metrics = metrics_of(j, quality[b->n_results], odd);
+		if (metrics != NULL)
+			arena_own(b->mem, metrics, tree_free);
 		add_result(b, path, metrics);
 	}
+	track_eval(w, p, odd ? 0 : metrics_answer(j, quality[0], quality[1]));
+}
+
+/* Scripts return what they like. */
+static const cJSON *train_metrics(world *w, worker_post *b)
+{
+	cJSON *metrics = NULL;
+
+	if (chance(w, 0.2))
+		metrics = chance(w, 0.5) ? cJSON_CreateString("done") : cJSON_CreateArray();
+	if (metrics != NULL)
+		arena_own(b->mem, metrics, tree_free);
+	return metrics;
 }
 
 static worker_post *body_of(world *w, pod *p, enum post_status status)
@@ -68,7 +87,7 @@ static worker_post *body_of(world *w, pod *p, enum post_status status)
 		return b;
 	}
 	snprintf(url, sizeof(url), "%s/model.bin", p->model_url);
-	add_result(b, url, NULL);
+	add_result(b, url, train_metrics(w, b));
 	return b;
 }
 
@@ -174,6 +193,8 @@ void worker_read(world *w, pod *p)
 	r->n_read = 0;
 	if (f == NULL)
 		return;
+	r->file = f->file;
+	memcpy(r->dir, dir, sizeof(r->dir));
 	r->n_read = (size_t)(f->range.to - f->range.from);
 	r->read = mem_alloc(r->n_read * sizeof(*r->read));
 	memcpy(r->read, f->ids, r->n_read * sizeof(*r->read));

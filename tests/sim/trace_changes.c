@@ -1,0 +1,98 @@
+/* Traces beyond the eighteen: specs that change, and clusters that are put back, as random runs found them. */
+#include <string.h>
+
+#include "tests/sim/trace.h"
+
+/* ---- a spec that changes ---- */
+
+/* The device looks for its place in one dataset when the job is given another one: the answer is about the old one. */
+void trace_spec_dataset(world *w)
+{
+	job_setup *j = &w->jobs[0];
+
+	setup_script(w, 1);
+	w->n_files = 2;
+	file_init(w, &w->files[1], &w->devices[0], "/data/1.txt", FORMAT_TXT);
+	dataset_create(w, 1);
+	file_append(w, &w->files[0], 5);
+	file_append(w, &w->files[1], 20);
+	script_start(w);
+	script_until(w, 1, STAGE_TRAIN, PHASE_READY);
+	w->k.file_ms = SECONDS(20); /* each look takes long */
+	script_finish(w, 1);
+	world_run(w, SECONDS(65)); /* the folder is looked at; now the place is being found */
+	job_read_other(w, j, 1);
+	job_edit(w, j);
+	script_round(w, 2);
+	EXPECT(w, script_folder(w, 2)->file == 1 && script_folder(w, 2)->range.from == 5 && script_folder(w, 2)->range.to == 25);
+	trace_end(w);
+}
+
+/* A leader begins while the spec is invalid, so it does not know what belongs on the job's topics, and leaves them; then the job goes. */
+static void blocked_at_start(world *w, bool moved)
+{
+	job_setup *j = &w->jobs[0];
+	cloud *a = &w->clouds[0];
+	char *where;
+
+	script_begin(w, 3, 1);
+	script_round(w, 1);
+	world_run(w, SECONDS(2));
+	cloud_crash(w, a, -1);
+	j->broken = true;
+	job_edit(w, j);
+	cloud_start(w, a);
+	world_run(w, SECONDS(10));
+	where = script_topic(w, TOPIC_DESIRED, 1);
+	EXPECT(w, broker_retained(w, where) != NULL);
+	if (moved) {
+		j->broken = false;
+		j->train_node = j->eval_node = &w->devices[2];
+		job_edit(w, j);
+	} else {
+		job_delete(w, j);
+	}
+	world_run(w, SECONDS(10));
+	EXPECT(w, broker_retained(w, where) == NULL);
+	trace_end(w);
+}
+
+void trace_spec_blocked_deleted(world *w)
+{
+	blocked_at_start(w, false);
+}
+
+void trace_spec_blocked_moved(world *w)
+{
+	blocked_at_start(w, true);
+}
+
+/* ---- a cluster that is put back ---- */
+
+/* Round 2 comes again after round 3 has put its model in place: what was written then is not what is there now. */
+void trace_back_deployed(world *w)
+{
+	uint64_t second;
+
+	script_begin(w, 1, 1);
+	script_round(w, 1);
+	file_append(w, &w->files[0], 1);
+	script_until(w, 2, STAGE_TRAIN, PHASE_READY);
+	script_work(w, WORKER_TRAIN, 2);
+	script_until(w, 2, STAGE_EVAL, PHASE_RUNNING);
+	cluster_backup(w);
+	script_finish(w, 2);
+	second = script_deployed(w);
+	file_append(w, &w->files[0], 1);
+	script_until(w, 3, STAGE_TRAIN, PHASE_READY);
+	script_work(w, WORKER_TRAIN, 3);
+	script_until(w, 3, STAGE_EVAL, PHASE_WAITING);
+	script_work(w, WORKER_EVAL, 3);
+	script_until(w, 3, STAGE_DEPLOY, PHASE_STARTING);
+	EXPECT(w, script_deployed(w) != second);
+	cluster_restore(w);
+	cloud_start(w, &w->clouds[0]);
+	script_until(w, 3, STAGE_TRAIN, PHASE_WAITING);
+	EXPECT(w, script_track(w)->deployed_round == 2 && script_deployed(w) == second);
+	trace_end(w);
+}
