@@ -11,6 +11,7 @@ import time
 from agents import build_dir, program
 from case import Case, main
 from hand import until
+from settings import Settings
 
 VALUES_THAT_ARE_WRONG = {
     "node": "UPPER", "timeZone": "Mars/Olympus", "workers.host": "nohost", "observe.host": "nohost", "rootDir": "relative/path", "logLevel": "loud", "mqtt.brokers": "[http://x]", "mqtt.topicRoot": "a/+/b",
@@ -25,38 +26,16 @@ RULES_BETWEEN = {"mqtt.reconnectMax": {"reconnectMin": "3s", "reconnectMax": "2s
                  "mqtt.keyFile": {"x": None, "keyFile": "/k"}, "mqtt.passwordFile": {"x": None, "passwordFile": "/dev/null"}}
 
 
-class Config(Case):
-    def run_edge(self, *flags, env=None, status=None):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("ILMARE_", "NODENAME", "HOSTNAME", "BIND_PORT", "ROOTFS"))}
-        done = subprocess.run([program("ilmare-edge"), *map(str, flags)], env={**clean, **(env or {})}, capture_output=True, text=True, timeout=20)
-        if status is not None:
-            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        return done
+class Config(Settings, Case):
+    PROGRAM, NEEDED = "ilmare-edge", "node: edge-1\n"
+    WRONG, ANY_TEXT, RULES_BETWEEN = VALUES_THAT_ARE_WRONG, ANY_TEXT, RULES_BETWEEN
 
-    def keys(self):
-        return re.findall(r"^  --\S+ .*\((\S+)\)$", self.run_edge("--help", status=0).stdout, re.M)
-
-    def config(self, text):
-        path = self.world.path / "edge.yaml"
-        path.write_text(text)
-        return path
-
-    def test_prints(self):
-        self.assertIn("Usage:", self.run_edge("--help", status=0).stdout)
-        self.assertRegex(self.run_edge("--version", status=0).stdout, r"^ilmare-edge \d+\.\d+\.\d+")
+    def test_the_supervisor_prints(self):
         for flag, expected in (("--help", "Usage: ilmare-worker"), ("--version", "ilmare-worker ")):
             done = subprocess.run([program("ilmare-worker"), flag], capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn(expected, done.stdout)
         self.assertEqual(subprocess.run([program("ilmare-worker")], capture_output=True).returncode, 2)
-        man = self.run_edge("--print-man", status=0).stdout
-        self.assertTrue(man.startswith(".TH"))
-        done = subprocess.run(["man", "--warnings", "-l", "-"], input=man, capture_output=True, text=True, env={**os.environ, "MANPAGER": "cat"}) \
-            if os.path.exists("/usr/bin/man") else None
-        if done:
-            self.assertEqual(done.stderr, "")
-        for key in self.keys():
-            self.assertIn(key.replace("-", "\\-"), man)
 
     def test_what_is_built_can_be_installed(self):
         there = self.world.path / "installed"
@@ -67,42 +46,22 @@ class Config(Case):
             self.assertTrue((there / f"share/man/man8/{name}.8").read_text().startswith(".TH"))
 
     def test_the_example_is_a_configuration(self):
-        example = self.run_edge("--print-example", status=0).stdout
+        example = self.run_agent("--print-example", status=0).stdout
         for key in self.keys():
             self.assertIn(key.split(".")[-1] + ":", example)
         path = self.config(example)
-        self.assertIn("node:", self.run_edge("--config", path, "--check-config", env={"ILMARE_NODE": "x"}, status=0).stdout)
+        self.assertIn("node:", self.run_agent("--config", path, "--check-config", env={"ILMARE_NODE": "x"}, status=0).stdout)
         # Every setting of it that has a value is accepted as it stands.
         filled = re.sub(r"^#( *\w+:(?: .*)?)$", r"\1", example, flags=re.M).replace("node: \n", "node: edge-1\n")
         filled = "\n".join(line for line in filled.splitlines() if not re.fullmatch(r"  \w+: |(timeZone|rootDir): ", line))
-        self.run_edge("--config", self.config(filled), "--check-config", status=0)
-
-    def test_each_key_is_checked_and_its_line_named(self):
-        keys = self.keys()
-        self.assertEqual(set(keys), set(VALUES_THAT_ARE_WRONG) | ANY_TEXT)
-        for key, value in VALUES_THAT_ARE_WRONG.items():
-            with self.subTest(key=key):
-                group, _, name = key.rpartition(".")
-                text = "# a line before it\n" + (f"{group}:\n  {name}: {value}\n" if group else f"{name}: {value}\n")
-                if key != "node":
-                    text += "node: edge-1\n"
-                for flags in (("--check-config",), ()):
-                    done = self.run_edge("--config", self.config(text), *flags, status=2)
-                    self.assertRegex(done.stderr, rf"(?m)edge\.yaml:{3 if group else 2}:(\d+:)? {re.escape(key)}: ")
-
-    def test_rules_between_settings_name_the_line(self):
-        for key, values in RULES_BETWEEN.items():
-            group, _, name = key.rpartition(".")
-            text = f"{group}:\n" + "".join(f"  {k}: {v}\n" if v else "  # nothing\n" for k, v in values.items()) + "node: edge-1\n"
-            said = self.run_edge("--config", self.config(text), "--check-config", status=2).stderr
-            self.assertRegex(said, rf"(?m)edge\.yaml:3: {re.escape(key)}: is ")
+        self.run_agent("--config", self.config(filled), "--check-config", status=0)
 
     def test_a_mistyped_variable_is_warned_of(self):
         wrong = {"ILMARE_WORKER_PORT": "1", "ILMARE_NODE": "edge-1"}
-        self.assertIn("ILMARE_WORKER_PORT: there is no such setting; did you mean ILMARE_WORKERS_PORT?", self.run_edge("--check-config", env=wrong, status=0).stdout)
+        self.assertIn("ILMARE_WORKER_PORT: there is no such setting; did you mean ILMARE_WORKERS_PORT?", self.run_agent("--check-config", env=wrong, status=0).stdout)
         state = self.world.path / "file"
         state.write_text("not a folder")
-        said = self.run_edge(f"--state-dir={state}/x", env=wrong, status=1).stderr
+        said = self.run_agent(f"--state-dir={state}/x", env=wrong, status=1).stderr
         self.assertIn("variable=ILMARE_WORKER_PORT did_you_mean=ILMARE_WORKERS_PORT", said)
 
     def test_variables_of_the_other_agent_are_no_mistakes(self):
@@ -122,7 +81,7 @@ class Config(Case):
             for flags in (["--check-config"], []):
                 done = subprocess.run([program("ilmare-cloud"), "--config", path, *flags], capture_output=True, text=True, timeout=20)
                 self.assertEqual(done.returncode, 2)
-                self.assertRegex(done.stderr, rf"(?m)edge\.yaml:2:(\d+:)? {key}: ")
+                self.assertRegex(done.stderr, rf"(?m)agent\.yaml:2:(\d+:)? {key}: ")
         path = self.config("observe:\n  host: nohost\nrounds: {backoffMax: 1s}\nnodes: {e1: {lcServer: 'http://x', y: z}, BAD: {}}\n")
         done = subprocess.run([program("ilmare-cloud"), "--config", path, "--lc-server=localhost:9100"], capture_output=True, text=True, timeout=20)
         for expected in (":2: observe.host: ", ":3: rounds.backoffMax: ", ":4: nodes: e1.y", ':4: nodes: "BAD"', "--lc-server: lcServer: "):
@@ -130,17 +89,17 @@ class Config(Case):
 
     def test_mistakes_are_named_together(self):
         path = self.config("node: edge-1\nworkers:\n  port: abc\n  nonsense: 1\nwhat: {}\nlogLevel: [info]\n")
-        said = self.run_edge("--config", path, "--deploy-kept=0", "--nope", env={"ILMARE_OBSERVE_PORT": "zz"}, status=2).stderr
+        said = self.run_agent("--config", path, "--deploy-kept=0", "--nope", env={"ILMARE_OBSERVE_PORT": "zz"}, status=2).stderr
         for expected in (f"{path}:3:", f"{path}:4:", f"{path}:5:", f"{path}:6:", "--deploy-kept", "--nope", "ILMARE_OBSERVE_PORT"):
             self.assertIn(expected, said)
         for text, expected in (("node: [\n", ":2:"), ("node: a\nnode: b\n", ":2:"), ("- a\n", ":1:"), ("\tnode: a\n", ":1:"), ("a: *b\n", ":1:")):
-            self.assertIn(expected, self.run_edge("--config", self.config(text), status=2).stderr)
-        self.assertIn("/nowhere.yaml", self.run_edge("--config", "/nowhere.yaml", status=2).stderr)
-        self.assertIn("node", self.run_edge(status=2).stderr)
+            self.assertIn(expected, self.run_agent("--config", self.config(text), status=2).stderr)
+        self.assertIn("/nowhere.yaml", self.run_agent("--config", "/nowhere.yaml", status=2).stderr)
+        self.assertIn("node", self.run_agent(status=2).stderr)
 
     def test_precedence(self):
         path = self.config("node: from-file\nworkers: {port: 1111}\n")
-        shown = lambda *flags, **env: self.run_edge("--config", path, "--check-config", *flags, env=env, status=0).stdout
+        shown = lambda *flags, **env: self.run_agent("--config", path, "--check-config", *flags, env=env, status=0).stdout
         self.assertIn("node: from-file", shown(NODENAME="from-nodename"))
         self.assertIn("node: from-variable", shown(ILMARE_NODE="from-variable"))
         self.assertIn("node: from-flag", shown("--node=from-flag", ILMARE_NODE="from-variable"))
@@ -153,14 +112,14 @@ class Config(Case):
 
     def test_a_broker_that_everybody_could_read(self):
         for flags in (("--check-config",), ()):
-            said = self.run_edge("--node=a", "--mqtt-brokers=mqtt://broker.example", *flags, status=2).stderr
+            said = self.run_agent("--node=a", "--mqtt-brokers=mqtt://broker.example", *flags, status=2).stderr
             self.assertIn("mqtts://", said)
-        self.run_edge("--node=a", "--mqtt-brokers=mqtt://broker.example", "--mqtt-insecure", "--check-config", status=0)
+        self.run_agent("--node=a", "--mqtt-brokers=mqtt://broker.example", "--mqtt-insecure", "--check-config", status=0)
 
     def test_what_cannot_be_started(self):
         state = self.world.path / "file"
         state.write_text("not a folder")
-        done = self.run_edge("--node=a", f"--state-dir={state}/x", status=1)
+        done = self.run_agent("--node=a", f"--state-dir={state}/x", status=1)
         self.assertIn("stateDir", done.stderr)
 
 
