@@ -280,5 +280,6 @@ cJSON *change_patch(const job_view *v, const change *ch, const condition_limits 
 		trim(list, all, n, ch->n > 0 ? &ch->steps[ch->n - 1].m : &ch->m, limits);
 	free(all);
 	json_put(status, "conditions", list);
+	summary_put(v, ch, status);
 	return status;
 }

@@ -234,6 +234,8 @@ typedef struct condition_limits {
 } condition_limits;
 /* The merge patch of .status, to be freed. */
 cJSON *change_patch(const job_view *v, const change *ch, const condition_limits *limits, int64_t unix_ms);
+/* summary.c: the members for people. */
+void summary_put(const job_view *v, const change *ch, cJSON *status);
 /* Models with their metrics bounded; *truncated says whether something was left out. */
 cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t metrics_max, bool *truncated);
 

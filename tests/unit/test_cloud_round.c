@@ -404,10 +404,49 @@ static void test_hot_switched_on(void **state)
 	harness_free(h);
 }
 
+static const char *summary(const harness *h, const char *member)
+{
+	static char out[80];
+	const cJSON *value = json_member(json_member(harness_object(h, OBJECT_JOB, "j"), "status"), member);
+	if (cJSON_IsNumber(value))
+		(void)snprintf(out, sizeof out, "%d", value->valueint);
+	else
+		(void)snprintf(out, sizeof out, "%s", cJSON_IsString(value) ? value->valuestring : "");
+	return out;
+}
+
+/* What a table shows of a job. */
+static void test_summary(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	device d = {.node = "edge-1", .job = "j", .metric = 0.9, .samples = 10, .last_round = 1};
+	assert_string_equal(summary(h, "round"), "1");
+	assert_string_equal(summary(h, "stage"), "Train");
+	assert_string_equal(summary(h, "phase"), "Waiting");
+	assert_string_equal(summary(h, "lastMetric"), "");
+	device_run(h, &d);
+	assert_string_equal(summary(h, "round"), "2");
+	assert_string_equal(summary(h, "deployedRound"), "1");
+	assert_non_null(strstr(summary(h, "lastMetric"), " 0.9 (0.5)"));
+	/* A reason goes with its condition. */
+	harness_say(h, 2, STAGE_TRAIN, REPORT_READY);
+	harness_work_phase(h, "j", WORKER_TRAIN, 2, "Failed");
+	harness_run(h);
+	assert_string_equal(summary(h, "phase"), "Failed");
+	assert_string_equal(summary(h, "reason"), "WorkerFailed");
+	harness_advance(h, 3600 * 1000);
+	harness_run(h);
+	assert_string_equal(summary(h, "phase"), "Waiting");
+	assert_string_not_equal(summary(h, "reason"), "WorkerFailed");
+	harness_free(h);
+}
+
 int main(void)
 {
 	mem_init();
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_first_sight),
 		cmocka_unit_test(test_round),
 		cmocka_unit_test(test_not_better),
