@@ -32,7 +32,7 @@ struct app {
 	http_server *http;
 	turn turn;
 	char *presence_topic;
-	bool rival; /* another agent of this name was born; to be acted on after the batch */
+	bool rival;    /* another agent of this name was born; to be acted on after the batch */
 	bool together; /* more objects of the same moment are to come */
 	bool in_kube, cluster_started, synced, stopping;
 };
@@ -279,6 +279,7 @@ static cluster *new_kube(app *a, const cluster_events *events, error *err)
 	cluster_kube_config config = {.kubeconfig = o->kubeconfig ? o->kubeconfig : getenv("KUBECONFIG"),
 		.context = o->kube_context,
 		.namespaces = o->kube_namespaces,
+		.credentials_by_value = strcmp(o->credentials, "value") == 0,
 		.lease = o->lease,
 		.lease_namespace = o->lease_namespace,
 		.identity = identity,

@@ -85,6 +85,14 @@ static const config_row rows[] = {
 		.offset = AT(storage_image),
 		.fallback = "ilmare-storage:" ILMARE_VERSION,
 		.help = "Image of the init container that fetches what a worker reads from s3://, http:// or https://."},
+	{.key = "kube.credentials",
+		.type = CONFIG_ENUM,
+		.offset = AT(credentials),
+		.fallback = "reference",
+		.choices = "reference|value",
+		.help =
+			"How a Secret's keys come into a worker's environment. value: written into the pod, for nodes that cannot resolve references "
+			"(old versions of KubeEdge); whoever may read pods can read them then, and this agent needs the right to get Secrets."},
 	{.key = "kube.requestsPerSecond",
 		.type = CONFIG_INT,
 		.offset = AT(kube_requests),

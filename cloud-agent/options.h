@@ -23,6 +23,7 @@ typedef struct cloud_options {
 
 	char *kubeconfig, *kube_context, *kube_namespaces;
 	char *storage_image;
+	char *credentials; /* "reference" or "value" */
 	char *lease, *lease_namespace;
 	int64_t kube_requests, kube_burst;
 

@@ -166,6 +166,7 @@ static void make_parts(kube *k, const cluster_kube_config *config)
 	k->write_ms = held.duration_ms - held.renew_ms - ARRIVE_MS;
 	k->recorder = recorder_new("ilmare-cloud", held.identity, config->seed);
 	limiter_init(&k->limiter, or (config->requests_per_second, 50), or (config->burst, 100), clock_now().mono_ms);
+	k->credentials_by_value = config->credentials_by_value;
 	kube__read_init(k, config);
 	free(agent);
 }

@@ -18,6 +18,7 @@ typedef struct cluster_kube_config {
 	const char *kubeconfig;                           /* files, separated by ':'. Default: the pod's service account */
 	const char *context;                              /* default: the kubeconfig's current one */
 	const char *namespaces;                           /* that are watched, joined by newline. Default: all */
+	bool credentials_by_value;                        /* put a Secret's keys into the pods, instead of references */
 	const char *lease, *lease_namespace;              /* "ilmare-cloud", in our own namespace */
 	const char *identity;                             /* of this agent, not of another one */
 	int64_t lease_ms, lease_renew_ms, lease_retry_ms; /* 15, 10, 2 s */

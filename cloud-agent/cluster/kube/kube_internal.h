@@ -51,6 +51,7 @@ struct kube {
 	kube_write *first, *last;               /* in the order in which they were asked for */
 	int64_t blocked_until[OBJECT_KINDS][4]; /* by kind and kube_verb: the server said when to come again */
 	int64_t write_ms;
+	bool credentials_by_value;
 	recorder *recorder;
 	transport_call *event_call;
 	uint64_t event_id;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cloud-agent/cluster/kube/credentials.h"
 #include "cloud-agent/cluster/kube/kube_internal.h"
 #include "cloud-agent/cluster/kube/resource.h"
 #include "common/clock.h"
@@ -20,6 +21,7 @@ struct kube_write {
 	enum object_kind kind;
 	enum kube_verb verb;
 	char *ns, *path, *body;
+	cJSON *pod;           /* of a create: its body is made when it is sent */
 	transport_call *call; /* NULL: waits */
 	int exists;           /* a create that found a pod: its error, while the pod is fetched */
 	char *exists_text;
@@ -35,6 +37,9 @@ static void write_free(kube_write *w)
 	*(before ? &before->next : &k->first) = w->next;
 	if (k->last == w)
 		k->last = before;
+	if (w->pod)
+		credentials_wipe(w->pod);
+	cJSON_Delete(w->pod);
 	free(w->ns);
 	free(w->path);
 	free(w->body);
@@ -95,7 +100,7 @@ void kube__create_pod(cluster *c, uint64_t id, const char *ns, const char *name,
 
 	(void)name;
 	w->path = resource_path(OBJECT_POD, ns, NULL, NULL);
-	w->body = json_print(pod);
+	w->pod = cJSON_Duplicate(pod, 1);
 	kube__go(k);
 }
 
@@ -156,22 +161,23 @@ static void on_fetched(void *ctx, const transport_answer *answer)
 	}
 }
 
-static void fetch(kube_write *w, const error *exists)
+static void get(kube_write *w, enum object_kind kind, const char *name, void (*done)(void *ctx, const transport_answer *answer))
 {
-	cJSON *pod = NULL;
-	const char *name;
-	transport_request request = {.method = "GET", .total_ms = w->k->write_ms, .ctx = w, .done = on_fetched};
-	char *path;
+	transport_request request = {.method = "GET", .total_ms = w->k->write_ms, .ctx = w, .done = done};
+	char *path = resource_path(kind, w->ns, name, NULL);
 
-	w->exists = exists->code;
-	w->exists_text = mem_strdup(exists->text);
-	json_parse(w->body, strlen(w->body), strlen(w->body), &pod, NULL);
-	name = cJSON_GetStringValue(json_member(json_member(pod, "metadata"), "name"));
-	path = resource_path(OBJECT_POD, w->ns, name ? name : "", NULL);
 	request.path = path;
 	w->call = transport_begin(w->k->transport, &request);
 	free(path);
-	cJSON_Delete(pod);
+}
+
+static void fetch(kube_write *w, const error *exists)
+{
+	const char *name = cJSON_GetStringValue(json_member(json_member(w->pod, "metadata"), "name"));
+
+	w->exists = exists->code;
+	w->exists_text = mem_strdup(exists->text);
+	get(w, OBJECT_POD, name ? name : "", on_fetched);
 }
 
 static void on_answer(void *ctx, const transport_answer *answer)
@@ -207,18 +213,56 @@ static void on_event_answer(void *ctx, const transport_answer *answer)
 
 /* ---- sent ---- */
 
-static void write_send(kube_write *w)
+static void request_send(kube_write *w, const char *body)
 {
 	static const char *const methods[] = {[KUBE_PATCH] = "PATCH", [KUBE_CREATE] = "POST", [KUBE_DELETE] = "DELETE"};
 	transport_request request = {.method = methods[w->verb],
 		.path = w->path,
-		.body = w->body,
+		.body = body,
 		.content_type = w->verb == KUBE_PATCH ? "application/merge-patch+json" : "application/json",
 		.total_ms = w->k->write_ms,
 		.ctx = w,
 		.done = on_answer};
 
 	w->call = transport_begin(w->k->transport, &request);
+}
+
+static void write_send(kube_write *w);
+
+static void on_secret(void *ctx, const transport_answer *answer)
+{
+	kube_write *w = ctx;
+	error err = {0};
+	cJSON *object = NULL;
+	int code = kube__answer(answer, &object, &err);
+
+	w->call = NULL;
+	if (code == 0)
+		code = credentials_put(w->pod, credentials_needed(w->pod), object, &err);
+	else
+		error_prefix(&err, "the Secret %s cannot be read", credentials_needed(w->pod));
+	cJSON_Delete(object);
+	if (code == 0)
+		write_send(w);
+	else
+		answered(w, code, err.text, NULL, answer->retry_after_ms);
+}
+
+static void write_send(kube_write *w)
+{
+	const char *secret = w->pod && w->k->credentials_by_value ? credentials_needed(w->pod) : NULL;
+	char *body = NULL;
+
+	if (secret) {
+		get(w, OBJECT_SECRET, secret, on_secret);
+		return;
+	}
+	if (w->pod)
+		body = json_print(w->pod);
+	request_send(w, body ? body : w->body);
+	if (body)
+		explicit_bzero(body, strlen(body));
+	free(body);
 }
 
 static bool blocked(const kube *k, const kube_write *w, int64_t now)
