@@ -82,6 +82,7 @@ inventory *harness_inventory(const harness *h, const char *node);
 job_state *harness_state(const harness *h, const char *job);
 const char *harness_reason(const harness *h, const char *job); /* of its state topic; until the next call */
 stamp harness_stamp(const harness *h, const char *topic_text);
+stamp harness_stamp_of(const char *payload);
 void harness_check_stamps(const harness *h); /* every retained topic of ours has the present epoch, and no stamp is there twice */
 #define DESIRED_OF_J "ilmare/v1/node/edge-1/job/default/j"
 #define STATE_OF_J "ilmare/v1/ns/default/job/j/state"
@@ -119,6 +120,7 @@ typedef struct device {
 bool device_pass(harness *h, device *d);
 /* Until quiet. */
 void device_run(harness *h, device *d);
+void device_until(harness *h, device *d, enum stage stage, enum phase phase); /* fails if it never comes there */
 
 /* A string at obj.group.name; "" where there is none. */
 const char *harness__text(const cJSON *obj, const char *group, const char *name);

@@ -142,7 +142,13 @@ void harness_report(harness *h, const char *job, int64_t round, enum stage stage
 	model models[2] = {0};
 	char *urls[4] = {0};
 	cJSON *metrics[2] = {0};
-	report r = {.ts = "2026-11-30T00:00:00Z", .node = s->node, .what = what, .store = "store", .seq = 1, .reason = s->reason, .message = s->message};
+	report r = {.ts = "2026-11-30T00:00:00Z",
+		.node = s->node,
+		.what = what,
+		.store = "store",
+		.seq = 1,
+		.reason = s->reason,
+		.message = s->message};
 	r.job = (job_ref){.ns = "default", .name = job, .uid = s->uid != NULL ? s->uid : harness__text(object, "metadata", "uid")};
 	r.position = (position){.round = round, .stage = stage, .phase = phases[what]};
 	if (stage == STAGE_TRAIN)
@@ -188,18 +194,23 @@ const char *harness_reason(const harness *h, const char *job)
 
 /* ---- stamps ---- */
 
-stamp harness_stamp(const harness *h, const char *topic_text)
+stamp harness_stamp_of(const char *payload)
 {
-	const char *payload = harness_retained(h, topic_text);
 	stamp s = {0};
 	cJSON *tree = NULL;
-	if (payload == NULL)
-		fail_msg("nothing at %s", topic_text);
 	assert_int_equal(json_parse(payload, strlen(payload), 100000, &tree, NULL), 0);
 	json_get_int(json_member(tree, "stamp"), "", "epoch", 0, JSON_MAX_INT, &s.epoch, NULL);
 	json_get_int(json_member(tree, "stamp"), "", "gen", 0, JSON_MAX_INT, &s.gen, NULL);
 	cJSON_Delete(tree);
 	return s;
+}
+
+stamp harness_stamp(const harness *h, const char *topic_text)
+{
+	const char *payload = harness_retained(h, topic_text);
+	if (payload == NULL)
+		fail_msg("nothing at %s", topic_text);
+	return harness_stamp_of(payload);
 }
 
 void harness_check_stamps(const harness *h)

@@ -90,3 +90,15 @@ void device_run(harness *h, device *d)
 	}
 	fail_msg("the device never comes to rest");
 }
+
+void device_until(harness *h, device *d, enum stage stage, enum phase phase)
+{
+	for (int i = 0; i < 200; i++) {
+		harness_run(h);
+		position p = harness_position(h, d->job);
+		if (p.stage == stage && p.phase == phase)
+			return;
+		device_pass(h, d);
+	}
+	fail_msg("%s never comes to %s/%s", d->job, stage_name(stage), phase_name(phase));
+}

@@ -29,14 +29,7 @@ static void test_inference_not_running(void **state)
 	(void)state;
 	harness *h = harness_world();
 	device dev = {.node = "edge-1", .job = "j", .metric = 0.9, .last_round = 1};
-	for (int i = 0; i < 200; i++) {
-		harness_run(h);
-		position p = harness_position(h, "j");
-		if (p.stage == STAGE_DEPLOY && p.phase == PHASE_STARTING)
-			break;
-		device_pass(h, &dev);
-	}
-	harness_expect(h, "j", 1, STAGE_DEPLOY, PHASE_STARTING);
+	device_until(h, &dev, STAGE_DEPLOY, PHASE_STARTING);
 	assert_false(harness_has_pod(h, "j", WORKER_INFERENCE, 0));
 	assert_true(harness_has_pod(h, "j", WORKER_INFERENCE, 1));
 	harness_advance(h, 600 * 1000);
@@ -58,13 +51,7 @@ static void test_inference_terminating(void **state)
 	device dev = {.node = "edge-1", .job = "j", .metric = 0.9, .last_round = 1};
 	char *old = harness_pod_name(h, "j", WORKER_INFERENCE, 0);
 	h->hang_deletes = true;
-	for (int i = 0; i < 200; i++) {
-		harness_run(h);
-		position p = harness_position(h, "j");
-		if (p.stage == STAGE_DEPLOY && p.phase == PHASE_STARTING)
-			break;
-		device_pass(h, &dev);
-	}
+	device_until(h, &dev, STAGE_DEPLOY, PHASE_STARTING);
 	harness_run(h);
 	assert_int_equal(h->deletes, 1);
 	harness_touch(h, OBJECT_POD, old);

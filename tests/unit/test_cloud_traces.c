@@ -12,18 +12,6 @@ static harness *world(void)
 	return h;
 }
 
-static stamp stamp_of(const char *payload)
-{
-	stamp s = {0};
-	cJSON *tree = NULL;
-	assert_non_null(payload);
-	assert_int_equal(json_parse(payload, strlen(payload), 100000, &tree, NULL), 0);
-	json_get_int(json_member(tree, "stamp"), "", "epoch", 0, JSON_MAX_INT, &s.epoch, NULL);
-	json_get_int(json_member(tree, "stamp"), "", "gen", 0, JSON_MAX_INT, &s.gen, NULL);
-	cJSON_Delete(tree);
-	return s;
-}
-
 /* 1: the pod has succeeded and the result is still on its way: the cloud does not say that there is none. */
 static void test_1_result_on_its_way(void **state)
 {
@@ -136,7 +124,7 @@ static void test_7_same_list(void **state)
 			controller_done(h->c, action.id, 0, NULL, NULL, 0, h->now);
 			harness_touch(h, OBJECT_JOB, "j");
 		} else if (action.kind == CLOUD_PUBLISH && strcmp(action.publish.topic, DESIRED_OF_J) == 0) {
-			document = stamp_of(action.publish.payload);
+			document = harness_stamp_of(action.publish.payload);
 		}
 	}
 	assert_true(document.gen > 0);

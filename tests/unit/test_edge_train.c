@@ -200,6 +200,16 @@ static void test_a_round_takes_a_bounded_size(void **state)
 	bench_fini(&b);
 }
 
+/* Training of this round has completed, and used what lies before the cursor. */
+static void trained(desired *d, int64_t round, cursor used)
+{
+	d->has_trained = d->has_cursor = true;
+	d->trained_round = round;
+	d->trained_models = &d->base;
+	d->n_trained_models = 1;
+	d->cursor = used;
+}
+
 /* Rules 4 and 5: the document's cursor alone says what is used. */
 static void test_used_samples_are_not_taken_again(void **state)
 {
@@ -210,11 +220,7 @@ static void test_used_samples_are_not_taken_again(void **state)
 	bench_init_with(&b, at_once);
 	b.samples = 2;
 	open_with(&b, NULL);
-	d.has_trained = d.has_cursor = true;
-	d.trained_round = 1;
-	d.trained_models = &d.base;
-	d.n_trained_models = 1;
-	d.cursor = bench_cursor(&b, 2, 2);
+	trained(&d, 1, bench_cursor(&b, 2, 2));
 	bench_send(&b, &d);
 	assert_false(bench_job(&b, U1)->has_alloc);
 	bench_sleep(&b, 600000);
@@ -351,11 +357,7 @@ static void test_a_replaced_file_is_new_as_a_whole(void **state)
 	bench_init_with(&b, at_once);
 	b.samples = 10;
 	open_with(&b, NULL);
-	d.has_trained = d.has_cursor = true;
-	d.trained_round = 1;
-	d.trained_models = &d.base;
-	d.n_trained_models = 1;
-	d.cursor = bench_cursor(&b, 10, 10);
+	trained(&d, 1, bench_cursor(&b, 10, 10));
 	bench_replace(&b, 4);
 	bench_send(&b, &d);
 	bench_turn(&b);
@@ -380,11 +382,7 @@ static void test_samples_that_left_before_a_round_are_counted(void **state)
 	needs_five(&d);
 	b.samples = 3;
 	open_with(&b, needs_five);
-	d.has_trained = d.has_cursor = true;
-	d.trained_round = 1;
-	d.trained_models = &d.base;
-	d.n_trained_models = 1;
-	d.cursor = bench_cursor(&b, 1, 1);
+	trained(&d, 1, bench_cursor(&b, 1, 1));
 	bench_send(&b, &d);
 	bench_turn(&b);
 	bench_append(&b, 2); /* 4 wait */
@@ -463,11 +461,7 @@ static void test_restored_cluster(void **state)
 	assert_range(&b, 1, 0, 2);
 	assert_int_equal(b.n_folders, 1);
 	/* Round 1 again, but one sample was used before: another history. */
-	d.has_trained = d.has_cursor = true;
-	d.trained_round = 1;
-	d.trained_models = &d.base;
-	d.n_trained_models = 1;
-	d.cursor = bench_cursor(&b, 1, 1);
+	trained(&d, 1, bench_cursor(&b, 1, 1));
 	bench_send(&b, &d);
 	bench_turn(&b);
 	assert_true(b.folders[0].moved_aside);
@@ -488,11 +482,7 @@ static void test_an_allocation_that_begins_elsewhere_goes(void **state)
 	b.fail_count[EDGE_WRITE] = 1;
 	open_with(&b, NULL);
 	assert_int_equal(bench_job(&b, U1)->alloc.range.from, 0);
-	d.has_trained = d.has_cursor = true;
-	d.trained_round = 1;
-	d.trained_models = &d.base;
-	d.n_trained_models = 1;
-	d.cursor = bench_cursor(&b, 1, 1);
+	trained(&d, 1, bench_cursor(&b, 1, 1));
 	bench_send(&b, &d);
 	bench_sleep(&b, 10000);
 	assert_range(&b, 1, 1, 3);
@@ -511,11 +501,7 @@ static void test_another_cursor_removes_nothing(void **state)
 	b.samples = 4;
 	open_with(&b, needs_five);
 	needs_five(&d);
-	d.has_trained = d.has_cursor = true;
-	d.trained_round = 1;
-	d.trained_models = &d.base;
-	d.n_trained_models = 1;
-	d.cursor = (cursor){.sample = 2, .size = 20};
+	trained(&d, 1, (cursor){.sample = 2, .size = 20});
 	bench_send(&b, &d);
 	bench_turn(&b);
 	assert_int_equal(bench_job(&b, U1)->removed, 0);
