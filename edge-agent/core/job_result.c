@@ -10,20 +10,33 @@
 #include "common/log.h"
 #include "edge-agent/core/agent_internal.h"
 
-static void report_completed(draft *d, const worker_post *p, enum stage stage)
+/* The manifest of the folder that a train worker has read, where this node has it; NULL: it has not. */
+static const edge_manifest *manifest_read(const draft *d, enum stage stage)
 {
 	const record *r = draft__view(d);
 	const looked *look = &d->j->result_look;
-	int64_t round = r->desired->position.round;
+	bool here = stage == STAGE_TRAIN && job__has_role(r, ROLE_DATASET) && look->valid && look->found;
+
+	return here && look->round == r->desired->position.round ? &look->manifest : NULL;
+}
+
+static void report_completed(draft *d, const worker_post *p, enum stage stage)
+{
+	const record *r = draft__view(d);
+	const edge_manifest *m = manifest_read(d, stage);
 	report rep = {.has_output = true};
 
+	/* A job of this name came between, and the cluster was set back to before it: which samples were trained cannot be told. */
+	if (m != NULL && (strcmp(m->uid, r->desired->job.uid) != 0 || m->round != r->desired->position.round)) {
+		draft__fail(d, stage, "SamplesReplaced", "the folder of this round holds samples of something else");
+		return;
+	}
 	rep.output.models = p->results;
 	rep.output.n_models = p->n_results;
 	rep.output.owner_info = p->owner_info;
-	if (stage == STAGE_TRAIN && job__has_role(r, ROLE_DATASET) && look->valid && look->round == round && look->found &&
-		strcmp(look->manifest.uid, r->desired->job.uid) == 0 && look->manifest.round == round) {
+	if (m != NULL) {
 		rep.has_range = true;
-		rep.range = look->manifest.range;
+		rep.range = m->range;
 	}
 	draft__report(d, &rep, stage, REPORT_COMPLETED, -1);
 }

@@ -106,5 +106,6 @@ void trace_spec_dataset(world *w);
 void trace_spec_blocked_deleted(world *w);
 void trace_spec_blocked_moved(world *w);
 void trace_back_deployed(world *w);
+void trace_back_namesake(world *w);
 
 #endif

@@ -96,3 +96,35 @@ void trace_back_deployed(world *w)
 	EXPECT(w, script_track(w)->deployed_round == 2 && script_deployed(w) == second);
 	trace_end(w);
 }
+
+/* The job was deleted and made again after the backup, and the new one has used the folder of its round. */
+void trace_back_namesake(world *w)
+{
+	job_setup *j = &w->jobs[0];
+	track *t;
+	pod *p;
+
+	script_begin(w, 1, 1);
+	script_until(w, 1, STAGE_TRAIN, PHASE_READY);
+	cluster_backup(w);
+	t = script_track(w);
+	job_delete(w, j);
+	file_append(w, &w->files[0], 3);
+	job_create(w, j);
+	script_wait_folder(w, 1, 4);
+	EXPECT(w, strcmp(script_folder(w, 1)->uid, t->uid) != 0);
+	world_run(w, SECONDS(5));
+	cluster_restore(w);
+	cloud_start(w, &w->clouds[0]);
+	p = script_pod(w, WORKER_TRAIN, 1);
+	worker_write(w, p);
+	worker_post_result(w, p, "completed");
+	world_run(w, SECONDS(5));
+	EXPECT(w, p->last_status == 409);
+	pod_end(w, p, true);
+	script_until(w, 2, STAGE_TRAIN, PHASE_WAITING);
+	EXPECT(w, script_track(w) == t && !track_round(t, 1)->trained && t->failed == 1);
+	script_round(w, 2);
+	EXPECT(w, track_round(t, 2)->n_ids == 4);
+	trace_end(w);
+}

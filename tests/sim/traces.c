@@ -64,5 +64,6 @@ const trace traces[] = {
 	{"spec-blocked-deleted", trace_spec_blocked_deleted},
 	{"spec-blocked-moved", trace_spec_blocked_moved},
 	{"back-deployed", trace_back_deployed},
+	{"back-namesake", trace_back_namesake},
 };
 const size_t n_traces = sizeof(traces) / sizeof(traces[0]);
