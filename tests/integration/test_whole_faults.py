@@ -342,6 +342,49 @@ class Broker(Loop):
         self.check_once()
 
 
+class Changed(Loop):
+    def test_a_job_that_is_changed_while_it_trains(self):
+        """The running round ends as it began; what is new holds from the next decision on, and a change that makes no sense changes nothing
+        (scenario 25)."""
+        self.begin()
+        (self.whole.folder / "hold").touch()
+        self.whole.feed()
+        until(self.whole.started, "the worker runs")
+
+        def other(objects):
+            spec = objects["IncrementalLearningJob/j"]["spec"]
+            spec["outputDir"] = str(self.whole.folder / "other")
+            spec["trainSpec"]["trigger"]["condition"]["threshold"] = 16
+            spec["deploySpec"]["trigger"]["condition"]["threshold"] = 0.9
+
+        self.whole.write(other)
+        self.wait(lambda m: m.topic == "ilmare/v1/node/edge-1/job/default/j" and m.document and m.document["triggers"]["deploy"]["condition"]["threshold"] == 0.9,
+                  "the node knows of it")
+        (self.whole.folder / "hold").unlink()
+        self.ended(1, "Deploy", "NotBetter")  # by the new threshold: that decision came after the change
+        self.assertEqual(sorted(self.whole.rounds()), [1])
+        self.whole.feed()
+        self.wait(lambda m: self.whole.is_state(m) and m.document["round"] == 2 and (m.document.get("waiting") or {}).get("samples") == 8,
+                  "eight samples for training, which would have been enough")
+        self.assertEqual(self.positions()[-1], (2, "Train", "Waiting"))
+
+        def nonsense(objects):
+            other(objects)
+            objects["IncrementalLearningJob/j"]["spec"]["dataset"]["trainProb"] = 2
+
+        self.whole.write(nonsense)
+        self.cloud.wait_log(r"a manifest has an error; what it described before stays as it was error=.job.yaml:\d+: spec.dataset.trainProb: ")
+        self.whole.feed()
+        self.ended(2, "Deploy", "NotBetter")
+        first, second = self.whole.folder / "output", self.whole.folder / "other"
+        self.assertEqual([p.name for p in (first / "data" / "train").iterdir()], ["1"])
+        self.assertEqual([p.name for p in (second / "data" / "train").iterdir()], ["2"])
+        lines = [(folder / name).read_text().splitlines() for folder in (first / "data" / "train" / "1", second / "data" / "train" / "2")
+                 for name in ("data.txt", "eval.txt")]
+        self.assertEqual(sorted(line for each in lines for line in each), sorted(f"sample {i}" for i in range(30)))
+        self.check_once()
+
+
 class Secrets(Loop):
     def test_keys_are_where_they_have_to_be(self):
         """In the environment of the workers and in their spec.json, which only the agent's user can read; in no log, topic, database or command line

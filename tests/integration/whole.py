@@ -86,8 +86,8 @@ class Whole:
         (world.path / "hot.py").write_text(HOT)
         self.topics = world.topics(broker)
         self.fed = 0
-        text = "---\n".join(json.dumps(each) + "\n" for each in self.objects(list(metrics)))
-        (cloud.manifests / "job.yaml").write_text(text)
+        self.metrics = list(metrics)
+        self.write(lambda objects: None)
 
     def template(self, kind, metrics):
         command = ["/usr/bin/python3", "-S", "-B", str(self.world.path / "worker.py"), kind, json.dumps(metrics), str(self.folder)]
@@ -114,6 +114,14 @@ class Whole:
                     "deploySpec": {"model": {"name": "deploy", "hotUpdateEnabled": self.hot, "pollPeriodSeconds": 1}, "trigger": {"checkPeriodSeconds": 1, "condition": deploy},
                                    "template": inference},
                     "outputDir": str(self.folder / "output"), **credential})]
+
+    def write(self, change):
+        """The manifests, with a change to the objects as they are by default: {kind/name: object}."""
+        objects = {f"{each['kind']}/{each['metadata']['name']}": each for each in self.objects(self.metrics)}
+        change(objects)
+        new = self.cloud.manifests / "job.new"
+        new.write_text("---\n".join(json.dumps(each) + "\n" for each in objects.values()))
+        new.rename(self.cloud.manifests / "job.yaml")
 
     def feed(self, n=10):
         with open(self.samples, "a", encoding="utf-8") as file:
