@@ -5,6 +5,8 @@
 
 #include "common/json.h"
 
+enum { SHOWN = 80 }; /* bytes of what is refused */
+
 static const char *const types[] = {
 	[WATCH_ADDED] = "ADDED",
 	[WATCH_MODIFIED] = "MODIFIED",
@@ -51,7 +53,7 @@ static int give(const watch_lines *w, const char *line, size_t len, watch_event 
 		return error_prefix(err, "an event of a watch");
 	object = cJSON_DetachItemFromObjectCaseSensitive(tree, "object");
 	if (!type_of(tree, &type) || !cJSON_IsObject(object)) {
-		code = error_set(err, ERROR_INVALID, "an event of a watch has no type or no object: %.80s", line);
+		code = error_set(err, ERROR_INVALID, "an event of a watch has no type or no object: %.*s", (int)(len < SHOWN ? len : SHOWN), line);
 		cJSON_Delete(object);
 	} else {
 		event(ctx, type, object);
