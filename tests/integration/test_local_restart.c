@@ -273,6 +273,37 @@ static void a_worker_goes_on_without_its_agent(void **state)
 	lab_until_phase(l, "q", "Succeeded");
 }
 
+/* Statuses of pods are not flushed to the disk: after a power failure a row may be as it was when the pod was made. */
+static void a_status_that_power_took_back_is_found_again(void **state)
+{
+	lab *l = *state;
+	sqlite3 *db = NULL;
+	char *path = mem_printf("%s/cluster.db", l->state);
+	assert_int_equal(lab_run(l, "good", "OnFailure", "echo x >> ../runs", ""), 0);
+	char *made = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(l->object, "status"));
+	assert_int_equal(lab_run(l, "bad", "Never", "echo x >> ../runs; echo words; exit 4", ""), 0);
+	assert_int_equal(lab_run(l, "alive", "Never", "echo x >> ../runs; exec sleep 1000", ""), 0);
+	lab_until_phase(l, "good", "Succeeded");
+	lab_until_phase(l, "bad", "Failed");
+	loop_until(&l->loop, lab_phase_is(l, "alive", "Running") && lab_count(l, "runs", 'x') == 3, 20000);
+	lab_stop(l);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	char *sql = sqlite3_mprintf("UPDATE objects SET status = %Q WHERE kind = %d", made, (int)OBJECT_POD);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_changes(db), 3);
+	sqlite3_free(sql);
+	sqlite3_close(db);
+	lab_start(l);
+	assert_true(lab_phase_is(l, "good", "Succeeded") && lab_phase_is(l, "bad", "Failed") && lab_phase_is(l, "alive", "Running"));
+	assert_true(lab_number(lab_pod(l, "bad"), "status.containerStatuses.0.state.terminated.exitCode") == 4);
+	assert_string_equal(lab_text(lab_pod(l, "bad"), "status.containerStatuses.0.state.terminated.message"), "words");
+	assert_int_equal(lab_delete(l, "alive", NULL), 0);
+	loop_until(&l->loop, lab_pod(l, "alive") == NULL, 20000);
+	assert_int_equal(lab_count(l, "runs", 'x'), 3);
+	cJSON_free(made);
+	free(path);
+}
+
 static pid_t supervisor_of(const lab *l, const char *pod)
 {
 	char *path = mem_printf("state/pods/%s/pid", lab_text(lab_pod(l, pod), "metadata.uid"));
@@ -407,6 +438,7 @@ int main(void)
 		cmocka_unit_test(a_store_that_fails_is_tried_again),
 		cmocka_unit_test(a_supervisor_killed_between_any_two_steps),
 		LAB_TEST(a_worker_goes_on_without_its_agent),
+		LAB_TEST(a_status_that_power_took_back_is_found_again),
 		LAB_TEST(a_supervisor_that_dies_takes_its_worker_along),
 		LAB_TEST(an_inference_worker_is_started_again),
 		LAB_TEST(stopping_can_end_the_workers),

@@ -111,7 +111,7 @@ static void an_object_keeps_its_uid_until_it_is_removed(void **state)
 static int patch(fixture *f, const char *uid, const char *version, const char *status, cJSON **out)
 {
 	cJSON *body = tree(status);
-	int code = objects_patch_status(f->store, OBJECT_JOB, "default", "j", uid, version, body, out, NULL);
+	int code = objects_patch_status(f->store, OBJECT_JOB, "default", "j", uid, version, body, out, NULL, NULL);
 	cJSON_Delete(body);
 	return code;
 }

@@ -110,7 +110,7 @@ static void patch_status(cluster *c, uint64_t id, enum object_kind kind, const c
 	cJSON *object = NULL;
 	if (refuse(l, id))
 		return;
-	int code = objects_patch_status(l->store, kind, ns, name, uid, resource_version, status, &object, &err);
+	int code = objects_patch_status(l->store, kind, ns, name, uid, resource_version, status, &object, NULL, &err);
 	done(l, id, code, &err, object);
 }
 

@@ -27,6 +27,7 @@ static const char *const sql[OBJECTS_STATEMENTS] = {
 				" WHERE kind = ?1 AND ns = ?2 AND name = ?3",
 	[SQL_PUT] = "INSERT OR REPLACE INTO objects (kind, ns, name, uid, version, generation, created, deleting, meta, spec, status, source)"
 				" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+	[SQL_PUT_STATUS] = "UPDATE objects SET version = ?4, status = ?5 WHERE kind = ?1 AND ns = ?2 AND name = ?3",
 	[SQL_REMOVE] = "DELETE FROM objects WHERE kind = ?1 AND ns = ?2 AND name = ?3",
 	[SQL_KEYS] = "SELECT kind, ns, name, source FROM objects WHERE (kind = ?1) = ?2 ORDER BY kind, ns, name",
 };
@@ -73,7 +74,7 @@ static int run(objects *o, sqlite3_stmt *s, const char *what, error *err)
 	return code;
 }
 
-int objects_begin(objects *o, error *err)
+static int begin(objects *o, error *err)
 {
 	if (o->depth++ > 0)
 		return 0;
@@ -81,6 +82,28 @@ int objects_begin(objects *o, error *err)
 	if (code != 0)
 		o->depth = 0;
 	return code;
+}
+
+/* A pragma takes effect between transactions alone, and when it is compiled: hence no prepared statement. */
+static int relax(objects *o, bool on, error *err)
+{
+	const char *text = on ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL";
+	if (sqlite3_exec(o->db, text, NULL, NULL, NULL) != SQLITE_OK)
+		return objects__error(o, err, "set how it is flushed");
+	o->relaxed = on;
+	return 0;
+}
+
+int objects_begin(objects *o, error *err)
+{
+	int code = o->depth == 0 && o->relaxed ? relax(o, false, err) : 0;
+	return code == 0 ? begin(o, err) : code;
+}
+
+int objects_begin_relaxed(objects *o, error *err)
+{
+	int code = o->depth == 0 && !o->relaxed ? relax(o, true, err) : 0;
+	return code == 0 ? begin(o, err) : code;
 }
 
 int objects_end(objects *o, int code, error *err)
@@ -186,15 +209,38 @@ static int row_get(objects *o, enum object_kind kind, const char *ns, const char
 	return code;
 }
 
-/* Gives the row its new version. */
-static int row_put(objects *o, enum object_kind kind, const char *ns, const char *name, object_row *row, error *err)
+static int row_version(objects *o, object_row *row, error *err)
 {
 	int64_t version = 0;
 	int code = counter_get(o, "version", &version, err);
 	if (code != 0)
 		return code;
 	row->version = version + 1;
-	code = counter_set(o, "version", row->version, err);
+	return counter_set(o, "version", row->version, err);
+}
+
+/* The status alone; gives the row its new version. */
+static int row_put_status(objects *o, enum object_kind kind, const char *ns, const char *name, object_row *row, error *err)
+{
+	int code = row_version(o, row, err);
+	if (code != 0)
+		return code;
+	char *status = json_print(row->status);
+	if (row->status != NULL && status == NULL)
+		return error_set(err, ERROR_LIMIT, "%s %s/%s is nested too deep", manifest_kind(kind), ns, name);
+	sqlite3_stmt *s = o->statements[SQL_PUT_STATUS];
+	bind_key(s, kind, ns, name);
+	sqlite3_bind_int64(s, 4, row->version);
+	bind_text(s, 5, status);
+	code = run(o, s, "write a status", err);
+	free(status);
+	return code;
+}
+
+/* Gives the row its new version. */
+static int row_put(objects *o, enum object_kind kind, const char *ns, const char *name, object_row *row, error *err)
+{
+	int code = row_version(o, row, err);
 	if (code != 0)
 		return code;
 	char *meta = json_print(row->meta), *spec = json_print(row->spec), *status = json_print(row->status);
@@ -317,13 +363,16 @@ int objects_apply(objects *o, const manifest *m, const char *source, cJSON **cha
 
 int objects_remove(objects *o, enum object_kind kind, const char *ns, const char *name, error *err)
 {
+	int code = objects_begin(o, err);
+	if (code != 0)
+		return code;
 	sqlite3_stmt *s = o->statements[SQL_REMOVE];
 	bind_key(s, kind, ns, name);
-	return run(o, s, "remove an object", err);
+	return objects_end(o, run(o, s, "remove an object", err), err);
 }
 
 static int patch_in(objects *o, enum object_kind kind, const char *ns, const char *name, const char *uid, const char *version,
-	const cJSON *patch, cJSON **out, error *err)
+	const cJSON *patch, cJSON **out, cJSON **was, error *err)
 {
 	object_row row;
 	int code = row_get(o, kind, ns, name, &row, err);
@@ -337,9 +386,13 @@ static int patch_in(objects *o, enum object_kind kind, const char *ns, const cha
 	}
 	cJSON *before = row.status;
 	row.status = merge_patch(before != NULL ? cJSON_Duplicate(before, 1) : NULL, patch);
-	if (!same(before, row.status))
-		code = row_put(o, kind, ns, name, &row, err);
-	cJSON_Delete(before);
+	bool changed = !same(before, row.status);
+	if (changed)
+		code = row_put_status(o, kind, ns, name, &row, err);
+	if (code == 0 && changed && was != NULL)
+		*was = before != NULL ? before : cJSON_CreateObject();
+	else
+		cJSON_Delete(before);
 	if (code == 0)
 		*out = row_object(kind, ns, name, &row);
 	row_fini(&row);
@@ -347,16 +400,22 @@ static int patch_in(objects *o, enum object_kind kind, const char *ns, const cha
 }
 
 int objects_patch_status(objects *o, enum object_kind kind, const char *ns, const char *name, const char *uid, const char *version,
-	const cJSON *patch, cJSON **out, error *err)
+	const cJSON *patch, cJSON **out, cJSON **was, error *err)
 {
 	*out = NULL;
+	if (was != NULL)
+		*was = NULL;
 	int code = objects_begin(o, err);
 	if (code != 0)
 		return code;
-	code = objects_end(o, patch_in(o, kind, ns, name, uid, version, patch, out, err), err);
+	code = objects_end(o, patch_in(o, kind, ns, name, uid, version, patch, out, was, err), err);
 	if (code != 0 && code != ERROR_CONFLICT) {
 		cJSON_Delete(*out);
 		*out = NULL;
+	}
+	if (code != 0 && was != NULL) {
+		cJSON_Delete(*was);
+		*was = NULL;
 	}
 	return code;
 }

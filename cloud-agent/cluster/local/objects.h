@@ -28,6 +28,9 @@ int objects_next_epoch(objects *o, int64_t at_least, int64_t *epoch, error *err)
 /* Make several calls one transaction. objects_end commits if `code` is 0 and the commit works, else takes all back; gives what became of it. */
 int objects_begin(objects *o, error *err);
 int objects_end(objects *o, int code, error *err);
+/* The same, but if it is the outermost one its commit is not flushed to the disk: a power failure may take it back, with all after it up to
+ * the next one that is. For what is written down elsewhere too. */
+int objects_begin_relaxed(objects *o, error *err);
 
 /* Make the object what the manifest says; `source` is the file's name. *changed is the object as it is now, or NULL if nothing is new. */
 int objects_apply(objects *o, const manifest *m, const char *source, cJSON **changed, error *err);
@@ -45,9 +48,9 @@ int object_key_compare(enum object_kind kind_a, const char *ns_a, const char *na
 	const char *name_b);
 
 /* Merge patch of the status. CONFLICT, with *out as it is, unless both guards hold (a NULL guard always does); NOT_FOUND. A patch that
- * changes nothing takes no new resourceVersion. */
+ * changes nothing takes no new resourceVersion. *was (may be NULL): the status before, if it was changed, else NULL. */
 int objects_patch_status(objects *o, enum object_kind kind, const char *ns, const char *name, const char *uid, const char *version,
-	const cJSON *patch, cJSON **out, error *err);
+	const cJSON *patch, cJSON **out, cJSON **was, error *err);
 
 /* `pod` as it was asked for; its uid and creation time are made here, unless its metadata names a uid. EXISTS with *out as it is. */
 int objects_add_pod(objects *o, const char *ns, const char *name, const cJSON *pod, cJSON **out, error *err);

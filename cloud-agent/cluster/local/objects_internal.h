@@ -8,7 +8,19 @@
 
 #include "cloud-agent/cluster/local/objects.h"
 
-enum { SQL_BEGIN, SQL_COMMIT, SQL_ROLLBACK, SQL_COUNTER_GET, SQL_COUNTER_SET, SQL_GET, SQL_PUT, SQL_REMOVE, SQL_KEYS, OBJECTS_STATEMENTS };
+enum {
+	SQL_BEGIN,
+	SQL_COMMIT,
+	SQL_ROLLBACK,
+	SQL_COUNTER_GET,
+	SQL_COUNTER_SET,
+	SQL_GET,
+	SQL_PUT,
+	SQL_PUT_STATUS,
+	SQL_REMOVE,
+	SQL_KEYS,
+	OBJECTS_STATEMENTS
+};
 
 enum { OBJECTS_PART_MAX = 4 * 1024 * 1024 };
 
@@ -17,6 +29,7 @@ struct objects {
 	sqlite3 *db;
 	sqlite3_stmt *statements[OBJECTS_STATEMENTS];
 	int depth; /* of objects_begin */
+	bool relaxed;
 };
 
 typedef struct object_row {

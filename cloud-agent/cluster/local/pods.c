@@ -1,8 +1,8 @@
-/* Pods: see pods.h for the contract. Finding those of earlier agents is in pods_adopt.c, the logs in pods_logs.c.
+/* Pods: see pods.h for the contract. Finding those of earlier agents is in pods_adopt.c, the workers' logs in pods_logs.c.
  *
- * Durable order. Create: (1) the row, Pending; (2) the worker's folder and its supervisor (worker.c). Delete: (1) deletionTimestamp in the
- * row; (2) the worker is told, its end awaited; (3) its folder is removed; (4) the row. A stop between any two of these is safe: (1) alone
- * is carried on by the next start.
+ * Durable order. Create: (1) the row, Pending; (2) the worker's folder and its supervisor (worker.c). Delete: (1) if the worker is
+ * alive, deletionTimestamp in the row; (2) the worker is told, its end awaited; (3) the row is removed; (4) its folder. A stop between any
+ * two of these is safe: (1) alone is carried on by the next start, and so is (3).
  */
 #include "cloud-agent/cluster/local/pods.h"
 
@@ -25,9 +25,9 @@ static const char *meta_text(const cJSON *object, const char *name)
 	return text != NULL ? text : "";
 }
 
-static const char *phase_of(const cJSON *object)
+static const char *phase_of(const cJSON *status)
 {
-	const char *text = cJSON_GetStringValue(json_member(json_member(object, "status"), "phase"));
+	const char *text = cJSON_GetStringValue(json_member(status, "phase"));
 	return text != NULL ? text : "";
 }
 
@@ -159,36 +159,43 @@ static worker_events events_of(tracked *t)
 
 /* ---- what became of it ---- */
 
+/* Relaxed: what power takes back is found again by what the worker's folder says (pods_adopt.c), and where it says nothing, the worker has
+ * never run and is started. What the core stores because of it comes later and is flushed, this with it. */
 int pods__set_status(pods *p, const char *ns, const char *name, const char *uid, cJSON *status, error *err)
 {
-	cJSON *before = NULL, *after = NULL;
-	int code = objects_get(p->host.store, OBJECT_POD, ns, name, &before, err);
+	cJSON *was = NULL, *after = NULL;
+	int code = objects_begin_relaxed(p->host.store, err);
 	if (code == 0)
-		code = objects_patch_status(p->host.store, OBJECT_POD, ns, name, uid, NULL, status, &after, err);
-	if (code == 0 && strcmp(meta_text(before, "resourceVersion"), meta_text(after, "resourceVersion")) != 0) {
-		if (strcmp(phase_of(before), phase_of(after)) != 0)
-			pods__say_phase(name, json_member(after, "status"));
+		code = objects_end(p->host.store, objects_patch_status(p->host.store, OBJECT_POD, ns, name, uid, NULL, status, &after, &was, err),
+			err);
+	if (code == 0 && was != NULL) {
+		const cJSON *now = json_member(after, "status");
+		if (strcmp(phase_of(was), phase_of(now)) != 0)
+			pods__say_phase(name, now);
+		p->stored++;
 		p->host.object(p->host.ctx, ns, name, after);
 		after = NULL;
 	}
-	cJSON_Delete(before);
+	cJSON_Delete(was);
 	cJSON_Delete(after);
 	cJSON_Delete(status);
 	return code;
 }
 
+/* The row first: a folder without a row is removed at the next start, a row without its folder would have its worker run again. */
 int pods__finish(pods *p, const char *ns, const char *name, const char *uid, error *err)
 {
+	int code = objects_remove(p->host.store, OBJECT_POD, ns, name, err);
+	if (code != 0)
+		return code;
 	char *folder = pods__folder(p, uid);
 	error tree = {0};
 	/* What cannot be removed now is looked for at the next start. */
 	if (file_remove_tree(folder, &tree) != 0)
 		log_warn("local", "a worker's folder cannot be removed", L_STR("error", tree.text));
 	free(folder);
-	int code = objects_remove(p->host.store, OBJECT_POD, ns, name, err);
-	if (code == 0)
-		p->host.object(p->host.ctx, ns, name, NULL);
-	return code;
+	p->host.object(p->host.ctx, ns, name, NULL);
+	return 0;
 }
 
 /* The pod's status from what its supervisor wrote; NULL: it wrote nothing yet. */
@@ -344,10 +351,11 @@ int pods_create(pods *p, const char *ns, const char *name, const cJSON *pod, cJS
 	}
 	pods__logs_trim(p);
 	error later = {0};
+	unsigned stored = p->stored;
 	/* From here on the pod exists; what goes wrong shows in its status, or is found at the next start. */
 	if (pods__launch(p, made, 0, &later) != 0)
 		log_error("local", "what became of a worker cannot be stored", L_STR("pod", name), L_STR("error", later.text));
-	if (objects_get(p->host.store, OBJECT_POD, ns, name, out, NULL) == 0)
+	if (p->stored != stored && objects_get(p->host.store, OBJECT_POD, ns, name, out, NULL) == 0)
 		cJSON_Delete(made);
 	else
 		*out = made;
@@ -356,9 +364,24 @@ int pods_create(pods *p, const char *ns, const char *name, const cJSON *pod, cJS
 
 /* ---- deleting ---- */
 
-int pods_delete(pods *p, const char *ns, const char *name, const char *uid, cJSON **out, error *err)
+/* Its worker is alive: it is marked, so that its end is awaited whatever comes, and asked to end. */
+static int delete_begin(pods *p, tracked *t, bool first, error *err)
 {
 	cJSON *pod = NULL;
+	int code = first ? objects_mark_deleting(p->host.store, t->ns, t->name, &pod, err) : 0;
+	if (code != 0)
+		return code;
+	t->deleting = true;
+	char *folder = pods__folder(p, t->uid);
+	worker_end(folder);
+	free(folder);
+	if (pod != NULL)
+		p->host.object(p->host.ctx, t->ns, t->name, pod);
+	return 0;
+}
+
+int pods_delete(pods *p, const char *ns, const char *name, const char *uid, cJSON **out, error *err)
+{
 	int code = objects_get(p->host.store, OBJECT_POD, ns, name, out, err);
 	if (code != 0)
 		return code;
@@ -368,26 +391,15 @@ int pods_delete(pods *p, const char *ns, const char *name, const char *uid, cJSO
 	bool first = meta_text(*out, "deletionTimestamp")[0] == '\0';
 	cJSON_Delete(*out);
 	*out = NULL;
-	code = objects_mark_deleting(p->host.store, ns, name, &pod, err);
-	if (code != 0)
-		goto free_uid;
-	if (first)
-		p->host.object(p->host.ctx, ns, name, pod);
-	else
-		cJSON_Delete(pod);
 	tracked *t = pods__find(p, own);
-	if (t != NULL)
-		t->deleting = true;
 	if (t != NULL && t->worker != NULL) {
-		char *folder = pods__folder(p, own);
-		worker_end(folder);
-		free(folder);
+		code = delete_begin(p, t, first, err);
 	} else if (t != NULL) {
+		t->deleting = true;
 		tracked_settle(t);
 	} else {
 		code = pods__finish(p, ns, name, own, err);
 	}
-free_uid:
 	free(own);
 	return code;
 }

@@ -26,7 +26,9 @@ struct pods {
 	int64_t retry_ms;
 	char *told_jobs[16]; /* whose ignored fields were named lately */
 	size_t told_next;
-	int workers; /* not closed yet, given back ones included */
+	unsigned stored;  /* counts changed statuses */
+	size_t logs_room; /* so many pods can be made before there may be too many logs */
+	int workers;      /* not closed yet, given back ones included */
 	bool timer_open, stopping, ending;
 	void (*closed)(void *ctx);
 	void *closed_ctx;

@@ -64,13 +64,18 @@ static size_t list_logs(const pods *p, old_log **logs)
 	return n;
 }
 
+/* A pod has two files at most. A tenth more than needed is removed at once, so that the folder is not listed for each pod. */
 void pods__logs_trim(pods *p)
 {
+	if (p->logs_room > 0) {
+		p->logs_room--;
+		return;
+	}
 	old_log *logs = NULL;
 	size_t n = list_logs(p, &logs), max = (size_t)p->host.config->logs_max, left = n;
-	if (n > max) {
+	if (n > max - max / 10) {
 		qsort(logs, n, sizeof *logs, compare_age);
-		for (size_t i = 0; i < n && left > max; i++) {
+		for (size_t i = 0; i < n && left > max - max / 10; i++) {
 			if (in_use(p, logs[i].name))
 				continue;
 			char *path = mem_printf("%s/%s", p->logs, logs[i].name);
@@ -80,6 +85,7 @@ void pods__logs_trim(pods *p)
 			left--;
 		}
 	}
+	p->logs_room = left < max ? (max - left) / 2 : 0;
 	for (size_t i = 0; i < n; i++)
 		free(logs[i].name);
 	free(logs);
