@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 
 #include "common/error.h"
 #include "common/mem.h"
 
 struct sha256 {
 	EVP_MD_CTX *ctx;
-	EVP_MD *md;
 };
 
 static void must(int ok)
@@ -26,13 +26,28 @@ static void must(int ok)
 	}
 }
 
+/* Asking OpenSSL for it costs as much as a short digest: once a process. */
+static EVP_MD *fetched;
+static once_flag fetched_once = ONCE_FLAG_INIT;
+
+static void fetch(void)
+{
+	fetched = EVP_MD_fetch(NULL, "SHA256", NULL);
+}
+
+static const EVP_MD *algorithm(void)
+{
+	call_once(&fetched_once, fetch);
+	must(fetched != NULL);
+	return fetched;
+}
+
 sha256 *sha256_new(void)
 {
 	sha256 *s = mem_alloc(sizeof *s);
-	s->md = EVP_MD_fetch(NULL, "SHA256", NULL);
 	s->ctx = EVP_MD_CTX_new();
-	must(s->md != NULL && s->ctx != NULL);
-	must(EVP_DigestInit_ex(s->ctx, s->md, NULL));
+	must(s->ctx != NULL);
+	must(EVP_DigestInit_ex(s->ctx, algorithm(), NULL));
 	return s;
 }
 
@@ -44,7 +59,7 @@ void sha256_add(sha256 *s, const void *data, size_t len)
 void sha256_end(sha256 *s, digest *out)
 {
 	must(EVP_DigestFinal_ex(s->ctx, out->b, NULL));
-	must(EVP_DigestInit_ex(s->ctx, s->md, NULL));
+	must(EVP_DigestInit_ex(s->ctx, algorithm(), NULL));
 }
 
 void sha256_free(sha256 *s)
@@ -52,13 +67,12 @@ void sha256_free(sha256 *s)
 	if (s == NULL)
 		return;
 	EVP_MD_CTX_free(s->ctx);
-	EVP_MD_free(s->md);
 	free(s);
 }
 
 void digest_of(const void *data, size_t len, digest *out)
 {
-	must(EVP_Digest(data, len, out->b, NULL, EVP_sha256(), NULL));
+	must(EVP_Digest(data, len, out->b, NULL, algorithm(), NULL));
 }
 
 void digest_hex(const digest *d, char out[DIGEST_HEX_SIZE])

@@ -39,15 +39,6 @@ static void quiet_log(void)
 	log_set_level((enum log_level) - 1);
 }
 
-/* A world makes and frees many small pieces: glibc keeps more of them at hand when it is told so before the program starts. */
-static void more_cache(char **argv)
-{
-	if (setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=4000", 0) == 0 && getenv("ILMARE_SIM_AGAIN") == NULL) {
-		setenv("ILMARE_SIM_AGAIN", "1", 1);
-		execv("/proc/self/exe", argv);
-	}
-}
-
 static void run_trace(const trace *t, bool verbose)
 {
 	world *w = mem_alloc(sizeof(*w));
@@ -221,7 +212,6 @@ int main(int argc, char **argv)
 {
 	options o = {.rounds = 20, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
 
-	more_cache(argv);
 	mem_init();
 	pool_init();
 	quiet_log();

@@ -28,6 +28,33 @@ void trace_spec_dataset(world *w)
 	trace_end(w);
 }
 
+/* Dataset and output folder change in the middle of a round: they are the next round's. */
+void trace_spec_folder(world *w)
+{
+	job_setup *j = &w->jobs[0];
+	track *t;
+
+	setup_script(w, 1);
+	w->n_files = 2;
+	file_init(w, &w->files[1], &w->devices[0], "/data/1.txt", FORMAT_CSV);
+	dataset_create(w, 1);
+	file_append(w, &w->files[0], 5);
+	file_append(w, &w->files[1], 20);
+	script_start(w);
+	t = script_track(w);
+	script_until(w, 1, STAGE_TRAIN, PHASE_RUNNING);
+	strcpy(j->output_dir, "/out/elsewhere");
+	job_read_other(w, j, 1);
+	job_edit(w, j);
+	world_run(w, SECONDS(2));
+	script_finish(w, 1);
+	EXPECT(w, t->failed == 0 && strcmp(track_round(t, 1)->dir, "/out/job-a") == 0 && track_round(t, 1)->n_ids == 5);
+	script_round(w, 2);
+	EXPECT(w, t->failed == 0 && strcmp(track_round(t, 2)->dir, j->output_dir) == 0 && track_round(t, 2)->file == 1);
+	EXPECT(w, track_round(t, 2)->from == 5 && track_round(t, 2)->n_ids == 20);
+	trace_end(w);
+}
+
 /* A leader begins while the spec is invalid, so it does not know what belongs on the job's topics, and leaves them; then the job goes. */
 static void blocked_at_start(world *w, bool moved)
 {

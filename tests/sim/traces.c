@@ -61,6 +61,7 @@ const trace traces[] = {
 	{"18c", trace_18c},
 	{"18d", trace_18d},
 	{"spec-dataset", trace_spec_dataset},
+	{"spec-folder", trace_spec_folder},
 	{"spec-blocked-deleted", trace_spec_blocked_deleted},
 	{"spec-blocked-moved", trace_spec_blocked_moved},
 	{"back-deployed", trace_back_deployed},
