@@ -157,6 +157,25 @@ static void the_limiter(void **state)
 	assert_int_equal(sent, 100);
 }
 
+static void what_is_less_urgent_leaves_a_token(void **state)
+{
+	limiter l;
+	int64_t now = 1000;
+
+	(void)state;
+	limiter_init(&l, 10, 2, now);
+	assert_true(limiter_spare(&l, now));
+	assert_true(limiter_take(&l, now));
+	assert_false(limiter_spare(&l, now));
+	assert_int_equal(limiter_next_spare(&l), now + 100);
+	/* Nobody else asks: it fills by itself. */
+	assert_false(limiter_spare(&l, now + 99));
+	assert_true(limiter_spare(&l, now + 100));
+	/* A bucket that holds one has none to leave. */
+	limiter_init(&l, 10, 1, now);
+	assert_true(limiter_spare(&l, now));
+}
+
 static void events_count(void **state)
 {
 	recorder *r = recorder_new("ilmare-cloud", "pod-1", 9);
@@ -165,7 +184,9 @@ static void events_count(void **state)
 
 	(void)state;
 	recorder_say(r, "n", "j", "u1", false, "TrainReady", "round 1", now);
+	assert_true(recorder_due(r));
 	assert_true(recorder_next(r, now, &request));
+	assert_false(recorder_due(r));
 	assert_string_equal(request.method, "POST");
 	assert_string_equal(request.path, "/api/v1/namespaces/n/events");
 	assert_non_null(strstr(request.body, "\"firstTimestamp\":\"2026-11-30T00:53:20Z\""));
@@ -235,6 +256,7 @@ int main(void)
 		cmocka_unit_test(a_stream_in_pieces_of_any_size),
 		cmocka_unit_test(what_is_no_event_ends_a_stream),
 		cmocka_unit_test(the_limiter),
+		cmocka_unit_test(what_is_less_urgent_leaves_a_token),
 		cmocka_unit_test(events_count),
 		cmocka_unit_test(events_are_bounded),
 	};

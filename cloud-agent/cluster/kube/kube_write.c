@@ -12,6 +12,7 @@
 #include "cloud-agent/cluster/kube/resource.h"
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/log.h"
 #include "common/mem.h"
 
 struct kube_write {
@@ -130,6 +131,15 @@ void kube__event(cluster *c, const char *ns, const char *job, const char *uid, b
 
 /* ---- answered ---- */
 
+/* The server's words name the rule that is missing. Once, until it is there. */
+static void note_denied(bool *denied, int code, const char *text)
+{
+	if (code == ERROR_DENIED && !*denied)
+		log_warn("kube", "a request is not allowed", L_STR("error", text));
+	if (code == ERROR_DENIED || code == 0)
+		*denied = code != 0;
+}
+
 static void answered(kube_write *w, int code, const char *text, cJSON *object, int64_t retry_after_ms)
 {
 	kube *k = w->k;
@@ -148,8 +158,11 @@ static void on_fetched(void *ctx, const transport_answer *answer)
 	error err = {0};
 	cJSON *object = NULL;
 
+	int code = kube__answer(answer, &object, &err);
+
 	w->call = NULL;
-	if (kube__answer(answer, &object, &err) == 0) {
+	note_denied(&w->k->denied[w->kind][KUBE_GET], code, err.text);
+	if (code == 0) {
 		char *text = w->exists_text;
 
 		w->exists_text = NULL;
@@ -188,6 +201,7 @@ static void on_answer(void *ctx, const transport_answer *answer)
 	int code = kube__answer(answer, &object, &err);
 
 	w->call = NULL;
+	note_denied(&w->k->denied[w->kind][w->verb], code, err.text);
 	if (answer->retry_after_ms > 0 && code != 0)
 		w->k->blocked_until[w->kind][w->verb] = clock_now().mono_ms + answer->retry_after_ms;
 	if (w->verb == KUBE_CREATE && code == ERROR_EXISTS) {
@@ -205,9 +219,12 @@ static void on_answer(void *ctx, const transport_answer *answer)
 static void on_event_answer(void *ctx, const transport_answer *answer)
 {
 	kube *k = ctx;
+	error err = {0};
+	int code = kube__answer(answer, NULL, &err);
 
 	k->event_call = NULL;
-	recorder_answer(k->recorder, k->event_id, kube__answer(answer, NULL, NULL));
+	note_denied(&k->event_denied, code, err.text);
+	recorder_answer(k->recorder, k->event_id, code);
 	kube__go(k);
 }
 
@@ -283,7 +300,7 @@ static void event_send(kube *k)
 	recorder_request wanted;
 	transport_request request = {.total_ms = k->write_ms, .ctx = k, .done = on_event_answer};
 
-	if (k->event_call || k->limiter.milli < 2000 || !recorder_next(k->recorder, clock_now(), &wanted))
+	if (k->event_call || !limiter_spare(&k->limiter, clock_now().mono_ms) || !recorder_next(k->recorder, clock_now(), &wanted))
 		return;
 	limiter_take(&k->limiter, clock_now().mono_ms);
 	k->event_id = wanted.id;
@@ -327,5 +344,7 @@ int64_t kube__write_wake(const kube *k)
 		if (free_at < at)
 			at = free_at;
 	}
+	if (k->leading && !k->event_call && recorder_due(k->recorder) && limiter_next_spare(&k->limiter) < at)
+		at = limiter_next_spare(&k->limiter);
 	return at;
 }

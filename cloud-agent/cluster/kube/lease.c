@@ -261,7 +261,9 @@ static void failed(lease *l, int code, const char *text, moment now)
 		return;
 	}
 	if (strcmp(text, l->problem) != 0)
-		log_warn("kube", "the Lease cannot be read or written; tried again", L_STR("lease", l->name), L_STR("error", text));
+		log_warn("kube", "the Lease cannot be read or written; tried again", L_STR("lease", l->name), L_STR("error", text),
+			L_STR("help",
+				code == ERROR_DENIED ? "needed are the verbs get, create and update for leases in API group \"coordination.k8s.io\"" : ""));
 	set(&l->problem, text);
 	wait(l, now);
 }

@@ -7,7 +7,7 @@ void limiter_init(limiter *l, int64_t rate, int64_t burst, int64_t mono_ms)
 	*l = (limiter){.rate = rate, .burst = burst, .milli = burst * TOKEN, .at = mono_ms};
 }
 
-bool limiter_take(limiter *l, int64_t mono_ms)
+static void fill(limiter *l, int64_t mono_ms)
 {
 	int64_t passed = mono_ms - l->at, full = l->burst * TOKEN;
 
@@ -18,13 +18,40 @@ bool limiter_take(limiter *l, int64_t mono_ms)
 			l->milli = full;
 		l->at = mono_ms;
 	}
+}
+
+bool limiter_take(limiter *l, int64_t mono_ms)
+{
+	fill(l, mono_ms);
 	if (l->milli < TOKEN)
 		return false;
 	l->milli -= TOKEN;
 	return true;
 }
 
+static int64_t when(const limiter *l, int64_t milli)
+{
+	return l->milli >= milli ? l->at : l->at + (milli - l->milli + l->rate - 1) / l->rate;
+}
+
 int64_t limiter_next(const limiter *l)
 {
-	return l->milli >= TOKEN ? l->at : l->at + (TOKEN - l->milli + l->rate - 1) / l->rate;
+	return when(l, TOKEN);
+}
+
+/* Of a bucket that holds one, that one. */
+static int64_t spare(const limiter *l)
+{
+	return l->burst > 1 ? 2 * TOKEN : TOKEN;
+}
+
+bool limiter_spare(limiter *l, int64_t mono_ms)
+{
+	fill(l, mono_ms);
+	return l->milli >= spare(l);
+}
+
+int64_t limiter_next_spare(const limiter *l)
+{
+	return when(l, spare(l));
 }

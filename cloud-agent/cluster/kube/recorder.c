@@ -67,6 +67,14 @@ int64_t recorder_dropped(const recorder *r)
 	return r->dropped;
 }
 
+bool recorder_due(const recorder *r)
+{
+	for (size_t i = 0; !r->busy && i < r->n; i++)
+		if (r->all[i]->due)
+			return true;
+	return false;
+}
+
 /* Cut where a character ends. */
 static char *cut(const char *text)
 {

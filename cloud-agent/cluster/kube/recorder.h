@@ -31,6 +31,7 @@ typedef struct recorder_request {
 bool recorder_next(recorder *r, moment now, recorder_request *out);
 /* code: 0 or an error_code. A count whose Event has expired is begun anew; all else is given up. */
 void recorder_answer(recorder *r, uint64_t id, int code);
+bool recorder_due(const recorder *r); /* recorder_next has something */
 int64_t recorder_dropped(const recorder *r);
 
 #endif
