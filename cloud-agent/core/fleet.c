@@ -24,14 +24,25 @@ node *node_get(controller *c, const char *name, bool make)
 	return n;
 }
 
+static void node_free(node *n)
+{
+	free(n->name);
+	free(n->session);
+	free(n);
+}
+
+void node_release(controller *c, node *n)
+{
+	if (n->present || n->listed || n->docs != NULL || n->inventory != NULL)
+		return;
+	table_remove(&c->nodes, n->name);
+	node_free(n);
+}
+
 void fleet_fini(controller *c)
 {
-	for (size_t i = 0; i < c->nodes.n; i++) {
-		node *n = c->nodes.entries[i].value;
-		free(n->name);
-		free(n->session);
-		free(n);
-	}
+	for (size_t i = 0; i < c->nodes.n; i++)
+		node_free(c->nodes.entries[i].value);
 	table_fini(&c->nodes);
 }
 
@@ -92,6 +103,7 @@ void node_listed(controller *c, const char *name, const cJSON *object)
 		return;
 	fleet_inventory(c, n, false);
 	touch_jobs(c, name);
+	node_release(c, n);
 }
 
 bool node_reachable(const controller *c, const char *name)
@@ -163,6 +175,7 @@ static void presence_cleared(controller *c, const char *name)
 		n->offline_at = c->now.mono_ms;
 	fleet_inventory(c, n, false);
 	touch_jobs(c, name);
+	node_release(c, n);
 }
 
 static void presence_seen(controller *c, node *n, const presence *p)

@@ -46,11 +46,11 @@ static void queue(controller *c, doc *d)
 
 /* ---- docs ---- */
 
-static doc *find(controller *c, const topic *t)
+static doc *find(controller *c, const topic *t, bool make)
 {
 	char *text = topic_format(c->cfg.root, t);
 	doc *d = table_get(&c->docs, text);
-	if (d != NULL) {
+	if (d != NULL || !make) {
 		free(text);
 		return d;
 	}
@@ -78,7 +78,7 @@ doc *doc_get(controller *c, enum topic_kind kind, const char *ns, const char *na
 	text_copy(t.ns, sizeof t.ns, ns != NULL ? ns : "");
 	text_copy(t.name, sizeof t.name, name != NULL ? name : "");
 	text_copy(t.node, sizeof t.node, node_name != NULL ? node_name : "");
-	return find(c, &t);
+	return find(c, &t, true);
 }
 
 static void doc_free(doc *d)
@@ -152,6 +152,7 @@ void docs_queue_all(controller *c)
 
 static void forget(controller *c, doc *d)
 {
+	node *n = d->node;
 	if (d->node != NULL && d->node->inventory == d)
 		d->node->inventory = NULL;
 	for (doc **link = d->node != NULL ? &d->node->docs : NULL; link != NULL && *link != NULL; link = &(*link)->node_next) {
@@ -162,6 +163,8 @@ static void forget(controller *c, doc *d)
 	}
 	table_remove(&c->docs, d->topic);
 	doc_free(d);
+	if (n != NULL)
+		node_release(c, n);
 }
 
 void docs_forget(controller *c, bool all)
@@ -326,11 +329,19 @@ static void emptied(controller *c, doc *d)
 	}
 }
 
+/* Anybody may publish below our topics: what that makes us remember is bounded, and forgotten when it has been cleared. */
+static bool is_full(controller *c, const topic *t)
+{
+	return c->docs.n >= DOCS_MAX || (t->kind != TOPIC_STATE && c->nodes.n >= NODES_MAX && node_get(c, t->node, false) == NULL);
+}
+
 void publisher_seen(controller *c, const topic *t, const void *payload, size_t len)
 {
 	stamp s = {0};
 	char *uid = NULL;
-	doc *d = find(c, t);
+	doc *d = find(c, t, len > 0 && !is_full(c, t));
+	if (d == NULL)
+		return;
 	if (len == 0) {
 		emptied(c, d);
 		return;

@@ -1,6 +1,8 @@
 /* What is on the broker and not ours: messages of others, and late echoes of our own, which are not. */
 #include "tests/unit/cloud_harness.h"
 
+#include "cloud-agent/core/core.h"
+
 static void test_foreign(void **state)
 {
 	(void)state;
@@ -119,11 +121,11 @@ static void test_late_echo_of_clear(void **state)
 {
 	(void)state;
 	harness *h = harness_world();
-	cJSON *job = cJSON_Duplicate(harness_object(h, OBJECT_JOB, "j"), 1);
+	cJSON *same = cJSON_Duplicate(harness_object(h, OBJECT_JOB, "j"), 1);
 	h->mute = true;
 	harness_remove(h, OBJECT_JOB, "j");
 	harness_run(h);
-	harness_put(h, OBJECT_JOB, job);
+	harness_put(h, OBJECT_JOB, same);
 	harness_run(h);
 	h->mute = false;
 	stamp before = harness_stamp(h, DESIRED_OF_J);
@@ -207,6 +209,33 @@ static void test_blocked_job_kept(void **state)
 	harness_free(h);
 }
 
+/* Whoever publishes below the topics of nodes that are not there makes nothing that stays. */
+static void test_foreign_nodes_are_forgotten(void **state)
+{
+	(void)state;
+	enum { NODES = 50 };
+	harness *h = harness_world();
+	size_t before = h->c->nodes.n, docs = h->c->docs.n;
+	for (int i = 0; i < NODES; i++) {
+		char *topic_text = mem_printf("ilmare/v1/node/x%d/%s", i, i % 2 == 0 ? "inventory" : "job/default/other");
+		harness_foreign(h, topic_text, "{}");
+		free(topic_text);
+		topic_text = mem_printf("ilmare/v1/node/y%d/inventory", i);
+		harness_foreign(h, topic_text, ""); /* nothing there: nothing to remember */
+		free(topic_text);
+	}
+	assert_int_equal(h->c->nodes.n, before + NODES);
+	harness_run(h);
+	for (int i = 0; i < 3; i++) /* each clear goes out once more, and then is forgotten */
+		harness_wake(h, INT64_C(2) * 3600 * 1000);
+	harness_birth(h, "edge-1", "s1");
+	for (int i = 0; i < 3; i++)
+		harness_wake(h, INT64_C(2) * 3600 * 1000);
+	assert_int_equal(h->c->nodes.n, before);
+	assert_int_equal(h->c->docs.n, docs);
+	harness_free(h);
+}
+
 int main(void)
 {
 	mem_init();
@@ -218,6 +247,7 @@ int main(void)
 		cmocka_unit_test(test_clear_twice),
 		cmocka_unit_test(test_clear_lost),
 		cmocka_unit_test(test_blocked_job_kept),
+		cmocka_unit_test(test_foreign_nodes_are_forgotten),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
