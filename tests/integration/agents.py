@@ -215,7 +215,7 @@ class Broker(Process):
     """persist: "stop" keeps its state through stop() alone, "always" also through kill() (it saves after each change)."""
 
     def __init__(self, world, name="mosquitto", persist="stop", config=""):
-        self.port, self.lives = free_port(), 0
+        self.port, self.lives, self.ending = free_port(), 0, False
         self.dir = world.path / name
         self.dir.mkdir()
         lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {self.dir}/",
@@ -233,6 +233,7 @@ class Broker(Process):
         return f"mqtt://127.0.0.1:{self.port}"
 
     def start(self):
+        self.ending = False
         super().start()
         self.lives += 1
 
@@ -244,6 +245,10 @@ class Broker(Process):
         until(accepts, "mosquitto listens")
         self.lives += 1  # what began before it listened is of no life
         return self
+
+    def end(self, how, patience=PATIENCE):
+        self.ending = True
+        return super().end(how, patience)
 
     def forget(self):
         """It has lost its state; call it while stopped."""

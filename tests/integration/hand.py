@@ -145,7 +145,7 @@ class Hand:
         try:
             self.broker.publish(f"ilmare/v1/node/{self.node}/{topic}", document, retain=True)
         except AssertionError:
-            if self.broker.alive() and self.broker.lives == life:
+            if self.broker.alive() and not self.broker.ending and self.broker.lives == life:
                 raise
             # It went away meanwhile: the next birth brings all documents.
 
