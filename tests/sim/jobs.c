@@ -90,7 +90,8 @@ static char *timer_text(bool timer)
 static cJSON *job_spec(const job_setup *j)
 {
 	char *train = template_text(j, j->train_node, j->restart_never), *eval = template_text(j, j->eval_node, j->restart_never);
-	char *deploy = template_text(j, j->deploy_node, false), *train_timer = timer_text(j->timer), *deploy_timer = timer_text(j->deploy_timer);
+	char *deploy = template_text(j, j->deploy_node, false), *train_timer = timer_text(j->timer),
+		 *deploy_timer = timer_text(j->deploy_timer);
 	char *compare = j->eval[0] != '\0' ? mem_printf("\"initialEvalModel\":{\"name\":\"%s\"},", j->eval) : mem_strdup("");
 	cJSON *spec = parse(mem_printf("{\"dataset\":{\"name\":\"data-%d\",\"trainProb\":%.17g},\"initialModel\":{\"name\":\"%s\"},"
 								   "\"trainSpec\":{\"template\":%s,\"trigger\":{\"checkPeriodSeconds\":%lld,%s\"condition\":{"
@@ -99,9 +100,9 @@ static cJSON *job_spec(const job_setup *j)
 								   "\"deploySpec\":{\"model\":{\"name\":\"%s\",\"hotUpdateEnabled\":%s,\"pollPeriodSeconds\":10},"
 								   "\"trigger\":{\"checkPeriodSeconds\":5,%s\"condition\":{\"operator\":\"%s\",\"threshold\":%g,"
 								   "\"metric\":\"%s\"}},\"template\":%s},\"outputDir\":\"%s\"}",
-		j->file, j->train_prob, j->initial, train, (long long)j->check_s, train_timer, j->broken ? "about" : ">=",
-		(long long)j->train_threshold, compare, eval, j->deploy, j->hot ? "true" : "false", deploy_timer, j->rule->op,
-		rule_threshold(j), j->rule->metric, deploy, j->output_dir));
+		j->file, j->train_prob, j->initial, train, (long long)j->check_s, train_timer,
+		j->broken ? "about" : ">=", (long long)j->train_threshold, compare, eval, j->deploy, j->hot ? "true" : "false", deploy_timer,
+		j->rule->op, rule_threshold(j), j->rule->metric, deploy, j->output_dir));
 
 	free(train);
 	free(eval);

@@ -62,7 +62,7 @@ typedef struct metric_rule {
 	double part;             /* of a list: what the metric makes of [x, x / 2] */
 } metric_rule;
 
-typedef struct job_setup {                                                               /* what the user wants */
+typedef struct job_setup {                                                                /* what the user wants */
 	char name[NAME_SIZE], initial[NAME_SIZE], deploy[2 * NAME_SIZE], eval[2 * NAME_SIZE]; /* eval "": none */
 	char output_dir[128], deploy_url[128], hot_dir[192];
 	device *dataset_node, *train_node, *eval_node, *deploy_node;
@@ -76,7 +76,7 @@ typedef struct job_setup {                                                      
 	int manifest_bytes;       /* padding */
 	int file;                 /* of the world's dataset files */
 	int64_t edited_at;        /* when it was last changed */
-	object *object;     /* NULL: deleted at the moment */
+	object *object;           /* NULL: deleted at the moment */
 } job_setup;
 
 typedef struct round_track {
@@ -86,8 +86,8 @@ typedef struct round_track {
 	uint32_t *ids, *read; /* samples of the folder when training completed; that the worker read */
 	size_t n_ids, n_read;
 	int64_t from, to;
-	int file;       /* that they came from */
-	char dir[128];  /* output folder */
+	int file;        /* that they came from */
+	char dir[128];   /* output folder */
 	int64_t told_at; /* when an eval worker told its metrics last; 0: never */
 	int answer;      /* what the trigger has to say to them: 1 yes, 0 no, -1 not sure */
 	bool decided;    /* the cluster holds whether it is deployed */
@@ -111,11 +111,11 @@ struct track { /* of one job uid */
 	bool has_deployed, has_sha256;
 	int64_t deployed_round;
 	digest sha256;
-	bool reimaged;          /* the deployed model went with the disk; until the next deployment */
-	bool displaced;         /* the cluster was set back behind a deployment; until it names another model */
-	bool set_back;          /* the cluster was, some time */
-	bool unchecked;         /* the cluster was set back by the script */
-	uint64_t first_content; /* at the deploy url before this job deployed anything */
+	bool reimaged;                      /* the deployed model went with the disk; until the next deployment */
+	bool displaced;                     /* the cluster was set back behind a deployment; until it names another model */
+	bool set_back;                      /* the cluster was, some time */
+	bool unchecked;                     /* the cluster was set back by the script */
+	uint64_t first_content;             /* at the deploy url before this job deployed anything */
 	sample_track samples[SIM_JOBS_MAX]; /* of each dataset file */
 	round_track *rounds;
 	size_t n_rounds;
@@ -486,10 +486,10 @@ void job_defaults(world *w, job_setup *j, int index);
 
 void job_create(world *w, job_setup *j);
 void job_delete(world *w, job_setup *j);
-void job_edit(world *w, job_setup *j);                        /* its spec becomes what the setup says now */
-void job_read_other(world *w, job_setup *j, int file);        /* another dataset; to be followed by job_edit */
-void models_create(world *w, job_setup *j);                   /* those that are not there */
-void dataset_create(world *w, int file);                      /* if it is not there */
+void job_edit(world *w, job_setup *j);                 /* its spec becomes what the setup says now */
+void job_read_other(world *w, job_setup *j, int file); /* another dataset; to be followed by job_edit */
+void models_create(world *w, job_setup *j);            /* those that are not there */
+void dataset_create(world *w, int file);               /* if it is not there */
 void node_create(world *w, device *d);
 
 /* ---- edits.c ---- */
@@ -533,8 +533,8 @@ void track_create(world *w, const cloud *c, const pod *p); /* a pod was made */
 void track_publish(world *w, cloud *c, const char *where, const char *payload);
 void track_deploy(world *w, device *d, const char *uid, const char *url, uint64_t content); /* a model file was written */
 void track_write_allowed(world *w, const cloud *c, const char *what);
-void track_eval(world *w, const pod *p, int answer);       /* a worker told its metrics */
-void track_rebuild(world *w, track *t);                    /* which samples are used, from the rounds that completed */
+void track_eval(world *w, const pod *p, int answer); /* a worker told its metrics */
+void track_rebuild(world *w, track *t);              /* which samples are used, from the rounds that completed */
 bool condition_position(const cJSON *job, position *out);
 bool payload_position(const char *payload, position *out);
 

@@ -173,7 +173,8 @@ static void check_deployed(world *w, const track *t)
 	uint64_t content;
 	digest d;
 
-	if (!t->alive || !t->placed || t->reimaged || t->displaced || t->unchecked || (t->pos.stage == STAGE_DEPLOY && t->pos.phase == PHASE_READY))
+	if (!t->alive || !t->placed || t->reimaged || t->displaced || t->unchecked ||
+		(t->pos.stage == STAGE_DEPLOY && t->pos.phase == PHASE_READY))
 		return;
 	content = model_get(disk_of(w, j->deploy_node, j->deploy_url), j->deploy_url);
 	d = content_digest(content);
