@@ -215,7 +215,7 @@ class Broker(Process):
     """persist: "stop" keeps its state through stop() alone, "always" also through kill() (it saves after each change)."""
 
     def __init__(self, world, name="mosquitto", persist="stop", config=""):
-        self.port, self.lives, self.ending = free_port(), 0, False
+        self.port, self.lives, self.life = free_port(), 0, None  # life: its number, None from when it is told to end to when it listens again
         self.dir = world.path / name
         self.dir.mkdir()
         lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {self.dir}/",
@@ -233,9 +233,7 @@ class Broker(Process):
         return f"mqtt://127.0.0.1:{self.port}"
 
     def start(self):
-        self.ending = False
         super().start()
-        self.lives += 1
 
         def accepts():
             assert self.alive(), f"mosquitto ended at once:\n{self.tail()}"
@@ -243,11 +241,12 @@ class Broker(Process):
                 return s.connect_ex(("127.0.0.1", self.port)) == 0
 
         until(accepts, "mosquitto listens")
-        self.lives += 1  # what began before it listened is of no life
+        self.lives += 1
+        self.life = self.lives
         return self
 
     def end(self, how, patience=PATIENCE):
-        self.ending = True
+        self.life = None
         return super().end(how, patience)
 
     def forget(self):

@@ -141,11 +141,11 @@ class Hand:
             return {"epoch": self.epoch, "gen": self.gen}
 
     def say(self, topic, document):
-        life = self.broker.lives
+        life = self.broker.life
         try:
             self.broker.publish(f"ilmare/v1/node/{self.node}/{topic}", document, retain=True)
         except AssertionError:
-            if self.broker.alive() and not self.broker.ending and self.broker.lives == life:
+            if life is not None and self.broker.alive() and self.broker.life == life:
                 raise
             # It went away meanwhile: the next birth brings all documents.
 
