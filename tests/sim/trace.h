@@ -104,6 +104,8 @@ void trace_18c(world *w);
 void trace_18d(world *w);
 void trace_spec_dataset(world *w);
 void trace_spec_folder(world *w);
+void trace_spec_hours(world *w);
+void trace_spec_hours_taken(world *w);
 void trace_spec_blocked_deleted(world *w);
 void trace_spec_blocked_moved(world *w);
 void trace_back_deployed(world *w);

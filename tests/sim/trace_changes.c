@@ -55,6 +55,38 @@ void trace_spec_folder(world *w)
 	trace_end(w);
 }
 
+/* A trigger that holds only by day waits for the morning, and one whose hours are taken away does not. */
+static void waits_for_the_morning(world *w, bool hours_taken)
+{
+	job_setup *j = &w->jobs[0];
+
+	setup_script(w, 1);
+	j->timer = true;
+	j->check_s = 20;
+	file_append(w, &w->files[0], 5);
+	script_start(w);
+	world_run(w, HOURS(5)); /* it was about one in the night */
+	EXPECT(w, script_is(w, 1, STAGE_TRAIN, PHASE_WAITING));
+	if (hours_taken) {
+		j->timer = false;
+		job_edit(w, j);
+		world_run(w, SECONDS(5));
+		EXPECT(w, script_track(w)->pos.phase > PHASE_WAITING);
+	}
+	script_round(w, 1);
+	trace_end(w);
+}
+
+void trace_spec_hours(world *w)
+{
+	waits_for_the_morning(w, false);
+}
+
+void trace_spec_hours_taken(world *w)
+{
+	waits_for_the_morning(w, true);
+}
+
 /* A leader begins while the spec is invalid, so it does not know what belongs on the job's topics, and leaves them; then the job goes. */
 static void blocked_at_start(world *w, bool moved)
 {

@@ -62,6 +62,8 @@ const trace traces[] = {
 	{"18d", trace_18d},
 	{"spec-dataset", trace_spec_dataset},
 	{"spec-folder", trace_spec_folder},
+	{"spec-hours", trace_spec_hours},
+	{"spec-hours-taken", trace_spec_hours_taken},
 	{"spec-blocked-deleted", trace_spec_blocked_deleted},
 	{"spec-blocked-moved", trace_spec_blocked_moved},
 	{"back-deployed", trace_back_deployed},
