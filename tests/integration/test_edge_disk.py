@@ -120,6 +120,8 @@ class Output(Small):
         self.assertIn(str(job.deploy.parent), status["error"])
         self.assertEqual(job.position, at(1, "Deploy", "Ready"))
         self.assertEqual(served.read_text(), "what was there first")
+        # Between two attempts, not only after the last one.
+        until(lambda: not self.litter(job.deploy.parent), lambda: f"left beside the model: {self.litter(job.deploy.parent)}", 3)
         give_back(filled[1])
         hand.wait_round(job, 2)
         self.assertEqual(served.read_text(), "model of round 1\n")
