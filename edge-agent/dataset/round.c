@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/file.h"
-#include "common/path.h"
 #include "common/mem.h"
+#include "common/path.h"
 #include "edge-agent/core/split.h"
 #include "edge-agent/dataset/round_files.h"
 #include "edge-agent/dataset/scanner_internal.h"
