@@ -102,15 +102,18 @@ class Loop:
 
     # ---- the cloud agent ----
 
-    def access(self, without=None, server=None):
-        """A kubeconfig of the ServiceAccount with the rules of rbac.yaml."""
+    def access(self, without=None, server=None, account="ilmare-cloud"):
+        """A kubeconfig of a ServiceAccount with the rules of rbac.yaml."""
         given = rules(without)
-        self.token = self.cluster.service_account(self.ns, "ilmare-cloud", given["Role"], given["ClusterRole"])
+        self.token = self.cluster.service_account(self.ns, account, given["Role"], given["ClusterRole"])
         return self.cluster.kubeconfig(token=self.token, ns=self.ns, server=server)
 
     @property
     def user(self):
-        return f"system:serviceaccount:{self.ns}:ilmare-cloud"
+        return self.user_of("ilmare-cloud")
+
+    def user_of(self, account):
+        return f"system:serviceaccount:{self.ns}:{account}"
 
     def cloud(self, name="cloud", start=True, kubeconfig=None, **options):
         cloud = KubeCloud(self.world, self.broker, kubeconfig or self.access(), name=name,

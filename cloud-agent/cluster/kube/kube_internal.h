@@ -48,8 +48,8 @@ struct kube {
 	int64_t raise_above;
 
 	limiter limiter;
-	kube_write *first, *last;               /* in the order in which they were asked for */
-	int64_t blocked_until[OBJECT_KINDS][4]; /* by kind and kube_verb: the server said when to come again */
+	kube_write *first, *last;                   /* in the order in which they were asked for */
+	int64_t blocked_until[OBJECT_KINDS][4];     /* by kind and kube_verb: the server said when to come again */
 	bool denied[OBJECT_KINDS][4], event_denied; /* as last logged */
 	int64_t write_ms;
 	bool credentials_by_value;
