@@ -318,6 +318,8 @@ struct job {
 	int64_t seen_at, seen_unix;
 	bool clock_stopped;            /* the node could not be reached: limits begin again when it can */
 	char *kill_uid, *kill_message; /* a pod that was deleted for a reason */
+	char *refused;                 /* what the cluster said of a worker's pod in this round; NULL: nothing */
+	int64_t refused_round;
 	const char *kill_reason;
 	int64_t inference_retry_at, inference_delay;
 	int64_t answered_at; /* last answer to a report that did not match; -1 */

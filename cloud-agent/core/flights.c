@@ -336,6 +336,12 @@ static void create_answered(controller *c, flight *f, int code, const char *text
 		j->retry_at = c->now.mono_ms + c->cfg.retry_max_ms;
 		job_warn(c, j, "PodNameTaken", message);
 		free(message);
+	} else if (code == ERROR_INVALID && f->worker != WORKER_INFERENCE) {
+		/* The same template would be refused again: the round fails with the words of the cluster. */
+		free(j->refused);
+		j->refused = mem_strdup(text != NULL ? text : "");
+		j->refused_round = f->round;
+		c->count.cluster_failures++;
 	} else {
 		job_failed(c, j, code, "the pod cannot be created", text, retry_after_ms);
 	}

@@ -106,6 +106,7 @@ static void job_free(controller *c, job *j)
 	free(j->conflict_rv);
 	free(j->kill_uid);
 	free(j->kill_message);
+	free(j->refused);
 	free(j->event_seen);
 	free(j);
 }

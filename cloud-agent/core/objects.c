@@ -246,19 +246,31 @@ void pod_drop(controller *c, const char *key)
 	free(p);
 }
 
-static const char *waiting_trouble(const cJSON *status, char **message)
+/* Of a container that cannot be started: ImagePull, or NULL; *message: why, whatever it is. */
+static const char *image_trouble(const cJSON *containers, char **message)
 {
 	static const char *const image[] = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"};
 	const cJSON *entry;
-	cJSON_ArrayForEach(entry, json_member(status, "containerStatuses")) {
+	cJSON_ArrayForEach(entry, containers) {
 		const cJSON *waiting = json_member(json_member(entry, "state"), "waiting");
+		if (object_text(waiting, NULL, "message")[0] != '\0')
+			replace(message, object_text(waiting, NULL, "message"));
 		for (size_t i = 0; i < sizeof image / sizeof image[0]; i++) {
-			if (strcmp(object_text(waiting, NULL, "reason"), image[i]) == 0) {
-				replace(message, object_text(waiting, NULL, "message"));
+			if (strcmp(object_text(waiting, NULL, "reason"), image[i]) == 0)
 				return "ImagePull";
-			}
 		}
 	}
+	return NULL;
+}
+
+static const char *waiting_trouble(const cJSON *status, char **message)
+{
+	const cJSON *entry;
+	const char *trouble = image_trouble(json_member(status, "initContainerStatuses"), message);
+	if (trouble == NULL)
+		trouble = image_trouble(json_member(status, "containerStatuses"), message);
+	if (trouble != NULL)
+		return trouble;
 	cJSON_ArrayForEach(entry, json_member(status, "conditions")) {
 		if (strcmp(object_text(entry, NULL, "type"), "PodScheduled") == 0 && strcmp(object_text(entry, NULL, "status"), "False") == 0) {
 			replace(message, object_text(entry, NULL, "message"));
@@ -333,6 +345,11 @@ static void pod_read(const controller *c, pod *p, const cJSON *object)
 	replace(&p->message, object_text(status, NULL, "message"));
 	p->trouble = waiting_trouble(status, &p->message);
 	read_containers(p, status);
+	/* Evicted, say: how its containers ended then is no news. */
+	if (object_text(status, NULL, "reason")[0] != '\0') {
+		free(p->message);
+		p->message = mem_printf("%.64s: %.400s", object_text(status, NULL, "reason"), object_text(status, NULL, "message"));
+	}
 	if (p->restarts > (before >= 0 ? before : 0) && (before >= 0 || is_backing_off(status)))
 		p->restarted_at = c->now.mono_ms;
 }

@@ -1,6 +1,6 @@
 /* Train and Eval after Waiting: one pod, from its making to its end.
  *
- *   Ready      the pod is made, once; then Starting is patched with its uid, and its node where that is known
+ *   Ready      the pod is made, once (a template that the cluster refuses fails the stage); then Starting is patched with its uid, and its node where that is known
  *   Starting   Running follows the pod; one that does not start within the limit is deleted
  *   Running    the edge agent reports the result; the pod's end alone never completes the stage
  *
@@ -49,6 +49,8 @@ static bool work_ready(controller *c, job *j)
 		change_end(&ch);
 		return true;
 	}
+	if (j->refused != NULL && j->refused_round == v->pos.round)
+		return patch_phase(c, j, PHASE_FAILED, "PodRefused", j->refused);
 	if (!pod_allowed(c, j, true))
 		return false;
 	pod_name(kind_of(j), j->name, j->uid, v->pos.round, name);
@@ -88,13 +90,15 @@ static const char *fault_of(controller *c, job *j, const pod *p, const char **me
 	}
 	if (c->cfg.max_restarts > 0 && p->restarts >= c->cfg.max_restarts)
 		return "WorkerKeepsFailing";
-	if (!stuck)
-		return NULL;
 	if (p->node[0] != '\0' && !node_reachable(c, p->node)) {
+		char *text = mem_printf("node %s of pod %s is not ready", p->node, p->name);
 		j->clock_stopped = true; /* nobody could start it */
-		job_wait(j, "NodeUnreachable", "node %s of pod %s is not ready", p->node, p->name);
+		job_warn(c, j, "NodeUnreachable", text);
+		free(text);
 		return NULL;
 	}
+	if (!stuck)
+		return NULL;
 	if (j->clock_stopped)
 		j->seen_at = c->now.mono_ms;
 	j->clock_stopped = false;
