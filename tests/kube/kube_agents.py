@@ -203,7 +203,7 @@ class Loop:
         found = {}
         for event in self.api.list("Event", self.ns):
             if at(event, "involvedObject", "name") == self.name:
-                found.setdefault(event["reason"], []).append(event["message"])
+                found.setdefault(event["reason"], []).append(event.get("message", ""))
         return found
 
     def started(self, kind):
