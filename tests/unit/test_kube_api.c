@@ -23,8 +23,10 @@ static void paths(void **state)
 	path(resource_list_path(OBJECT_POD, NULL, 200, NULL), "/api/v1/pods?labelSelector=incrementallearningjob.sedna.io%2Fuid&limit=200");
 	path(resource_watch_path(OBJECT_SECRET, "n", "12", 300),
 		"/api/v1/namespaces/n/secrets?watch=1&allowWatchBookmarks=true&resourceVersion=12&timeoutSeconds=300");
-	assert_non_null(strstr(resource_accept(OBJECT_SECRET), "PartialObjectMetadata"));
-	assert_null(resource_accept(OBJECT_POD));
+	assert_non_null(strstr(resource_accept(OBJECT_SECRET, false), "as=PartialObjectMetadataList;"));
+	assert_non_null(strstr(resource_accept(OBJECT_SECRET, true), "as=PartialObjectMetadata;"));
+	assert_null(resource_accept(OBJECT_POD, false));
+	assert_null(resource_accept(OBJECT_POD, true));
 }
 
 static void errors(void **state)

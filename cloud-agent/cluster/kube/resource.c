@@ -111,10 +111,13 @@ char *resource_watch_path(enum object_kind kind, const char *ns, const char *ver
 	return buf_detach(&out);
 }
 
-const char *resource_accept(enum object_kind kind)
+const char *resource_accept(enum object_kind kind, bool watch)
 {
-	/* A list of this form holds items of this form, and so does a watch. */
-	return resources[kind].metadata_only ? "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1" : NULL;
+	if (!resources[kind].metadata_only)
+		return NULL;
+	/* The form of what is sent at a time. A watch that asks for the form of lists is answered 200 and brings nothing, without a word. */
+	return watch ? "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1" :
+				   "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 }
 
 /* ---- answers ---- */

@@ -30,8 +30,8 @@ char *resource_path(enum object_kind kind, const char *ns, const char *name, con
 /* A page of the collection as it is now (a consistent read); `token` NULL: the first. limit 0: all in one. */
 char *resource_list_path(enum object_kind kind, const char *ns, int limit, const char *token);
 char *resource_watch_path(enum object_kind kind, const char *ns, const char *version, int timeout_s);
-/* Of lists and watches; NULL: plain JSON. */
-const char *resource_accept(enum object_kind kind);
+/* Of a list or a watch; NULL: plain JSON. */
+const char *resource_accept(enum object_kind kind, bool watch);
 
 /* The error of an answer that is not 2xx: HTTP status and the Status object of the body (which may be anything). Text: what the server says.
  *   400, 422 INVALID   401, 403 DENIED   404 NOT_FOUND   409 EXISTS or CONFLICT   410 CHANGED   413, and 422 or 500 for an object that is too
