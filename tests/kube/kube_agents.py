@@ -83,19 +83,19 @@ def position(job):
 
 
 class Loop:
-    """names: nodes with an edge agent each; the manifests are of the first. kubelet: False: none, pods stay where they are."""
+    """names: nodes with an edge agent each; the manifests are of the first. rooted: False: the node's paths are those of this machine."""
 
-    def __init__(self, case, names=("edge-1",), **edge_options):
+    def __init__(self, case, names=("edge-1",), rooted=True, **edge_options):
         self.case, self.api, self.ns, self.world, self.cluster = case, case.api, case.ns, case.world, case.cluster
         self.root = self.world.path / "node"
         self.folder = pathlib.Path(f"{self.root}{FOLDER}")
         self.folder.mkdir(parents=True)
         self.broker = self.world.broker()
-        self.edges = {name: self.world.edge(self.broker, node=name, root_dir=self.root, **edge_options) for name in names}
+        self.edges = {name: self.world.edge(self.broker, node=name, root_dir=self.root if rooted else None, **edge_options) for name in names}
         self.edge = self.edges[names[0]]
         self.kubelet = case.kubelet(grace=1)
         for name, edge in self.edges.items():
-            self.kubelet.node(name, self.root, {"LC_SERVER": f"http://127.0.0.1:{edge.port}"})
+            self.kubelet.node(name, self.root if rooted else None, {"LC_SERVER": f"http://127.0.0.1:{edge.port}"})
         self.node = names[0]
         self.fed, self.name, self.clouds = 0, "signs-demo", []
         self.token = None

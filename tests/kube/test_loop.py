@@ -2,11 +2,17 @@
 there: objects, files, processes."""
 
 import json
+import os
+import re
+import subprocess
 
 from kube_case import Case, main, setUpModule  # noqa: F401
 
-from agents import until
+import yaml
+
+from agents import ROOT, until
 from api import JOB, at, meta
+from cluster import Cluster
 from kube_agents import FOLDER, IMAGE, Loop, conditions, path_taken
 
 
@@ -95,6 +101,210 @@ class WholeLoop(Case):
         self.assertGreaterEqual({"PodCreated", "TrainCompleted", "EvalCompleted", "DeployCompleted"} & set(events), {"PodCreated", "TrainCompleted"})
         for event in self.api.list("Event", self.ns):
             self.assertEqual((event["involvedObject"]["kind"], event["source"]["component"]), (JOB, "ilmare-cloud"))
+
+
+
+class Objects(Case):
+    """Objects that come late, change, go, and come again."""
+
+    def setUp(self):
+        super().setUp()
+        self.loop = Loop(self)
+        self.loop.files()
+
+    def round(self, number, **more):
+        self.loop.feed()
+        ended = self.loop.over(number, **more)
+        self.assertEqual(ended["type"], "Completed")
+        return ended
+
+    def test_any_order_of_creation(self):
+        """What is missing is said, and when it appears the job goes on by itself."""
+        dataset, initial, deploy, job = self.loop.objects(credentialName="keys")
+        self.loop.cloud()
+        self.api.create(job)
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys", "namespace": self.ns},
+                  "stringData": {"ACCESS_KEY_ID": "id", "SECRET_ACCESS_KEY": "the-key"}}
+        for reason, thing, name in (("MissingDataset", dataset, "traffic-signs"), ("MissingModel", deploy, "signs-initial"),
+                                    ("MissingModel", initial, "signs-initial"), ("MissingSecret", secret, "keys")):
+            until(lambda: any(name in m for m in self.loop.events().get(reason, [])), lambda: f"{reason} {name}: {self.loop.events()}")
+            self.api.create(thing)
+        self.loop.serving()
+        self.round(1)
+        pod = self.loop.pods("train")[0]
+        entry = next(e for e in pod["spec"]["containers"][0]["env"] if e["name"] == "SECRET_ACCESS_KEY")
+        self.assertEqual(entry["valueFrom"]["secretKeyRef"], {"name": "keys", "key": "SECRET_ACCESS_KEY"})
+        self.assertNotIn("the-key", json.dumps(self.loop.pods()) + self.world.parts[-1].text())
+
+    def gone(self):
+        """Nothing of it is left in the cluster, and the device has forgotten it."""
+        until(lambda: not self.loop.pods(), lambda: f"its pods are gone: {[meta(p, 'name') for p in self.loop.pods()]}", 30)
+        until(lambda: self.loop.edge.metrics()["ilmare_edge_jobs"] == 0, "the device has forgotten it")
+
+    def test_deleted_in_several_phases_and_made_again(self):
+        self.collector()
+        self.loop.cloud()
+        hold = self.loop.folder / "hold"
+        script = f"while [ -e {hold} ]; do sleep 0.05; done; exec \"$0\" \"$@\""
+        usual = self.loop.kubelet.images[IMAGE]
+        uids = set()
+        for number, position in enumerate([("Train", "Waiting"), ("Train", "Running"), ("Deploy", "Completed")]):
+            self.loop.create(*self.loop.objects(outputDir=f"{FOLDER}/output{number}"))
+            uids.add(meta(self.loop.job(), "uid"))
+            self.loop.serving()
+            if position[1] == "Running":
+                hold.touch()
+                self.loop.image(["/bin/sh", "-c", script, *usual])
+            if position != ("Train", "Waiting"):
+                self.loop.feed()
+            self.loop.at(1, *position)
+            for thing in (self.loop.objects()[::-1] if number % 2 else self.loop.objects()):
+                self.api.delete(thing["kind"], self.ns, meta(thing, "name"))
+            hold.unlink(missing_ok=True)
+            self.loop.image()
+            self.gone()
+        self.assertEqual(len(uids), 3)
+
+    def test_made_again_under_its_name_at_once(self):
+        """Another uid: it begins anew, and none of its pods is of the one before."""
+        self.collector()
+        self.loop.create()
+        self.loop.cloud()
+        self.loop.serving()
+        self.round(1)
+        before = meta(self.loop.job(), "uid")
+        self.api.delete(JOB, self.ns, "signs-demo")
+        self.api.create(self.loop.objects(outputDir=f"{FOLDER}/again")[-1])
+        self.assertNotEqual(meta(self.loop.job(), "uid"), before)
+        until(lambda: self.loop.pods() and all(meta(p, "ownerReferences")[0]["uid"] != before for p in self.loop.pods()), "the old pods are gone", 30)
+        self.loop.serving()
+        self.loop.feed()
+        self.assertEqual(self.loop.over(1)["type"], "Completed")
+
+    def test_two_jobs_of_one_dataset(self):
+        """Each takes every sample, into a folder of its own."""
+        objects = self.loop.objects()
+        other = json.loads(json.dumps(objects[-1]))
+        other["metadata"]["name"] = "signs-too"
+        other["spec"]["outputDir"] = f"{FOLDER}/too"
+        deploy = json.loads(json.dumps(objects[2]))
+        deploy["metadata"]["name"], deploy["spec"]["url"] = "deploy-too", f"{FOLDER}/models/deploy/too.pb"
+        (self.loop.folder / "models" / "deploy" / "too.pb").write_text("the first model")
+        other["spec"]["deploySpec"]["model"]["name"] = "deploy-too"
+        self.loop.create(*objects, deploy, other)
+        self.loop.cloud()
+        self.loop.at(1, "Train", "Waiting")
+        self.loop.at(1, "Train", "Waiting", name="signs-too")
+        self.round(1)
+        self.assertEqual(self.loop.over(1, name="signs-too")["type"], "Completed")
+        self.loop.check_samples()
+        self.assertEqual(sorted(self.loop.rounds(self.loop.folder / "too")[1]), sorted(self.loop.rounds()[1]))
+        self.api.wait("Dataset", self.ns, "traffic-signs", lambda o: at(o, "status", "numberOfSamples") == self.loop.fed, "its status")
+
+    def test_changed_in_the_middle_of_a_round(self):
+        """The stage that runs goes on as it began; the next one is made by the new spec."""
+        self.loop.create()
+        self.loop.cloud()
+        self.loop.serving()
+        hold = self.loop.folder / "hold"
+        hold.touch()
+        usual = self.loop.kubelet.images[IMAGE]
+        self.loop.image(["/bin/sh", "-c", f"while [ -e {hold} ]; do sleep 0.05; done; exec \"$0\" \"$@\"", *usual])
+        self.loop.feed()
+        self.loop.at(1, "Train", "Running")
+        spec = self.loop.objects()[-1]["spec"]
+        for part in ("trainSpec", "evalSpec"):
+            spec[part]["template"]["spec"]["containers"][0]["env"] = [{"name": "input_shape", "value": "64,64"}]
+        self.api.patch(JOB, self.ns, "signs-demo", {"spec": {k: spec[k] for k in ("trainSpec", "evalSpec")}})
+        hold.unlink()
+        self.assertEqual(self.loop.over(1)["type"], "Completed")
+        shapes = {kind: [e["value"] for e in self.loop.pods(kind)[0]["spec"]["containers"][0]["env"] if e["name"] == "input_shape"]
+                  for kind in ("train", "eval")}
+        self.assertEqual(shapes, {"train": ["352,640"], "eval": ["64,64"]})
+        self.assertEqual(len(self.loop.started("train")), 1)
+
+
+class Digits(Case):
+    def test_example(self):
+        """As it is but for an image, which stands for its scripts: real models, trained and better each round."""
+        code, home = ROOT / "examples" / "digits", self.world.path / "digits"
+
+        def script(name, *args):
+            return subprocess.run(["/usr/bin/python3", "-B", code / name, *map(str, args)], check=True, capture_output=True, text=True).stdout
+        script("make_initial.py", home)
+        objects = list(yaml.safe_load_all(script("render.py", home)))
+        for thing in objects:
+            thing["metadata"]["namespace"] = self.ns
+        for part in ("trainSpec", "evalSpec", "deploySpec"):
+            objects[-1]["spec"][part]["template"]["spec"]["containers"][0]["image"] = "ilmare.test/digits:v1"
+        loop = Loop(self, rooted=False)
+        loop.name = "digits"
+        self.api.create_all(objects)
+        loop.cloud(workers_start_timeout="2m")
+        first = loop.serving()
+        for number in (1, 2):
+            script("feed.py", home / "data" / "samples.txt")
+            self.assertEqual(loop.over(number, patience=120)["type"], "Completed")
+            accuracy, before = map(float, re.fullmatch(r"accuracy ([\d.]+) \(([\d.]+)\)", loop.job()["status"]["lastMetric"]).groups())
+            self.assertEqual(loop.job()["status"].get("deployedRound") == number, accuracy > before)
+        self.assertGreaterEqual(loop.job()["status"]["deployedRound"], 1)
+        self.assertNotEqual(meta(loop.serving(), "uid"), meta(first, "uid"))
+
+
+class Long(Case):
+    def test_many_rounds(self):
+        """The job's object stays small, and one pod serves at the end. ILMARE_TEST_ROUNDS: how many (20)."""
+        rounds = int(os.environ.get("ILMARE_TEST_ROUNDS", "20"))
+        loop = Loop(self)
+        loop.create()
+        loop.cloud()
+        loop.serving()
+        largest = 0
+        for number in range(1, rounds + 1):
+            loop.feed()
+            self.assertEqual(loop.over(number)["type"], "Completed")
+            largest = max(largest, len(json.dumps(loop.job(), separators=(",", ":"))))
+        self.assertLess(largest, 16 * 1024)
+        loop.serving()
+        self.assertLessEqual(len(loop.pods("train")), 2)
+        loop.check_samples()
+        print(f"{rounds} rounds; the largest object had {largest} bytes", flush=True)
+
+
+class OfSedna(Case):
+    def test_definitions_of_sedna(self):
+        """Lax, and without our members of the status: what is needed is in the conditions. Also with a cloud agent that begins anew."""
+        cluster = Cluster(self.world, "sedna", crds="sedna")
+        self.addCleanup(cluster.close)
+        cluster.start()
+        usual, Case.cluster = Case.cluster, cluster
+        self.addCleanup(setattr, Case, "cluster", usual)
+        self.addCleanup(setattr, self, "api", usual.admin)
+        self.cluster, self.api = cluster, cluster.admin
+        cluster.namespace(self.ns)
+        loop = Loop(self)
+        loop.create()
+        cloud = loop.cloud()
+        loop.serving()
+        loop.feed()
+        self.assertEqual(loop.over(1)["type"], "Completed")
+        self.assertNotIn("deployedRound", loop.job()["status"])
+        cloud.stop()
+        cloud.start()
+        loop.metrics(0.5, 0.5)
+        loop.feed()
+        self.assertEqual(loop.over(2)["reason"], "NotBetter")
+        loop.serving()
+        loop.check_samples()
+        # What such a schema lets through: said on the job, and others go on.
+        wrong = loop.objects(dataset={"name": "traffic-signs", "trainProb": 7.5})[-1]
+        wrong["metadata"]["name"] = "wrong"
+        self.api.create(wrong)
+        until(lambda: any("trainProb" in e.get("message", "") for e in self.api.list("Event", self.ns) if at(e, "involvedObject", "name") == "wrong"),
+              "an Event says what is wrong")
+        loop.feed()
+        self.assertEqual(loop.over(3)["reason"], "NotBetter")
+        self.end_watchers()
 
 
 if __name__ == "__main__":
