@@ -285,6 +285,7 @@ static cluster *new_kube(app *a, const cluster_events *events, error *err)
 		.identity = identity,
 		.requests_per_second = o->kube_requests,
 		.burst = o->kube_burst,
+		.silence_ms = o->watch_silence_ms,
 		.version = ILMARE_VERSION,
 		.seed = clock_random_seed()};
 	cluster *made = cluster_kube_new(a->loop, &config, events, on_done, a, err);

@@ -25,7 +25,7 @@ typedef struct cloud_options {
 	char *storage_image;
 	char *credentials; /* "reference" or "value" */
 	char *lease, *lease_namespace;
-	int64_t kube_requests, kube_burst;
+	int64_t kube_requests, kube_burst, watch_silence_ms;
 
 	observe_options observe;
 

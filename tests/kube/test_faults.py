@@ -77,6 +77,14 @@ class Faults(Case):
         self.assertEqual(self.loop.over(1)["type"], "Completed")
         self.right()
 
+    def test_watches_that_are_silently_dead(self):
+        """They stay open and bring nothing, no bookmark either: begun anew after a while, and what was missed is seen."""
+        self.begin(kube_watch_silence="3s")
+        hung = self.proxy.hang(r"watch=1")
+        self.assertGreaterEqual(hung, len(KINDS))
+        self.round()
+        self.right()
+
     def test_streams_that_are_cut_again_and_again(self):
         self.begin()
         for _ in range(3):

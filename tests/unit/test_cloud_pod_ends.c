@@ -84,6 +84,19 @@ static void test_start_timeout(void **state)
 	start_times_out(NULL, "[{\"type\":\"PodScheduled\",\"status\":\"False\",\"message\":\"0/3 nodes\"}]", "Unschedulable");
 }
 
+/* The same template would be refused again: the round fails with the server's words, and the next one tries. */
+static void test_refused_template(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	h->refuse_create = ERROR_INVALID;
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_FAILED);
+	assert_string_equal(harness_last(h, "j", "reason"), "PodRefused");
+	harness_free(h);
+}
+
 /* Not while the node cannot be reached: nobody could start it. */
 static void test_clock_stops(void **state)
 {
@@ -295,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_worker_failed),
 		cmocka_unit_test(test_keeps_failing),
 		cmocka_unit_test(test_start_timeout),
+		cmocka_unit_test(test_refused_template),
 		cmocka_unit_test(test_clock_stops),
 		cmocka_unit_test(test_pod_lost),
 		cmocka_unit_test(test_reported_but_running),

@@ -36,6 +36,7 @@ struct kube {
 
 	kube_source *sources;
 	size_t n_sources;
+	int64_t silence_ms;
 	bool synced; /* as last told */
 	char *trouble;
 

@@ -41,8 +41,10 @@ static void sources_add(kube *k, enum object_kind kind, const cluster_kube_confi
 void kube__read_init(kube *k, const cluster_kube_config *config)
 {
 	/* What others refer to first, so that a job is not seen before its dataset. */
+	enum { SILENCE_MS = 150 * 1000 }; /* bookmarks come about once a minute */
 	static const enum object_kind order[] = {OBJECT_NODE, OBJECT_SECRET, OBJECT_DATASET, OBJECT_MODEL, OBJECT_POD, OBJECT_JOB};
 
+	k->silence_ms = config->silence_ms != 0 ? config->silence_ms : SILENCE_MS;
 	for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
 		if (config->namespaces == NULL || config->namespaces[0] == 0 || !resource_of(order[i])->namespaced)
 			source_add(k, order[i], NULL, config->seed);
@@ -145,7 +147,7 @@ static void ask(kube_source *s, enum reflector_step step, reflector_request *wan
 		watch_lines_init(&s->lines, EVENT_MAX);
 		request.chunk = on_chunk;
 		request.done = on_watch_ended;
-		request.idle_ms = wanted->idle_ms;
+		request.idle_ms = wanted->idle_ms < s->k->silence_ms ? wanted->idle_ms : s->k->silence_ms;
 	} else {
 		request.done = on_list;
 		request.total_ms = LIST_MS;
