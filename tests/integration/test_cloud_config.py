@@ -7,7 +7,7 @@ from settings import Settings
 VALUES_THAT_ARE_WRONG = {
     "cluster": "nomad", "logLevel": "loud", "mqtt.brokers": "[http://x]", "mqtt.topicRoot": "a/+/b", "mqtt.passwordFile": "/none", "mqtt.keyFile": "/none",
     "mqtt.insecure": "perhaps", "mqtt.keepAlive": "0s", "mqtt.sessionExpiry": "-1s", "mqtt.willDelay": "ten", "mqtt.reconnectMin": "0",
-    "mqtt.reconnectMax": "1000d", "local.workerLogMax": "1", "local.stopWorkers": "2", "kube.requestsPerSecond": "0", "kube.burst": "0", "kube.credentials": "x",
+    "mqtt.reconnectMax": "1000d", "local.workerLogMax": "1", "local.stopWorkers": "2", "kube.requestsPerSecond": "0", "kube.burst": "0", "kube.credentials": "x", "kube.watchSilence": "1ms",
     "lcServer": "nonsense", "nodes": "7", "observe.host": "nonsense", "observe.port": "70000", "documents.slowTimer": "1ms", "rounds.backoffMin": "x",
     "rounds.backoffMax": "-1s", "workers.startTimeout": "1ms", "workers.reportedRunning": "1ms", "workers.maxRestarts": "-1",
     "workers.nodeSilenceLimit": "-1s", "status.conditionsMax": "1",
