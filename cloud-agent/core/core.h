@@ -98,7 +98,7 @@ struct owner {
 };
 
 const model_object *model_find(const controller *c, const char *ns, const char *name); /* NULL: there is none */
-bool pod_live(const pod *p); /* has not ended; Terminating counts as live */
+bool pod_live(const pod *p);                                                           /* has not ended; Terminating counts as live */
 void objects_fini(controller *c);
 void objects_touch_users(controller *c, enum object_kind kind, const char *ns, const char *name);
 void objects_put(controller *c, enum object_kind kind, const char *key, const char *ns, const char *name, cJSON *object);
@@ -446,7 +446,7 @@ void doc_clear(controller *c, doc *d);   /* and, for a node's document, the node
 void docs_queue_all(controller *c);
 void docs_queue_node(controller *c, const node *n);
 void docs_judge_foreign(controller *c);
-void docs_judge_again(controller *c); /* what was left alone, since it was not known what belongs there: by now it may be */
+void docs_judge_again(controller *c);      /* what was left alone, since it was not known what belongs there: by now it may be */
 void docs_new_link(controller *c);         /* what was cleared is forgotten: a topic that comes up again is not ours */
 void docs_forget(controller *c, bool all); /* what was cleared: twice, and seen to be; or all of it */
 void docs_fini(controller *c);
@@ -528,8 +528,8 @@ struct controller {
 	int64_t fence, epoch, gen, seen_epoch, links; /* links: connects so far */
 	bool birth_due, foreign_due, orphans_due;
 	int64_t linked_at;                /* the last connect */
-	bool foreign_kept; /* something foreign is left alone for now */
-	bool statuses_due; /* a status may be of nobody any more */
+	bool foreign_kept;                /* something foreign is left alone for now */
+	bool statuses_due;                /* a status may be of nobody any more */
 	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */
 	uint64_t raise_id;                /* 0: none under way */
 	int64_t raise_at, raise_delay;

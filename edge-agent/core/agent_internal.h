@@ -219,7 +219,7 @@ struct edge_agent {
 	commit commit;
 
 	bool linked, full, birth_due; /* full: the link takes no message at present */
-	int64_t birth_at; /* when an unanswered birth goes out again */
+	int64_t birth_at;             /* when an unanswered birth goes out again */
 	int birth_attempts;
 	char *out_topic, *out_payload; /* of the last PUBLISH */
 	bool stale;                    /* fed since the last turn */

@@ -1,11 +1,11 @@
 /* From a pod to a process, and back to the pod's status: launch, expand, merge, base64, podstatus. */
 #include "tests/unit/unit.h"
 
-#include "common/base64.h"
 #include "cloud-agent/cluster/local/expand.h"
 #include "cloud-agent/cluster/local/launch.h"
 #include "cloud-agent/cluster/local/merge.h"
 #include "cloud-agent/cluster/local/podstatus.h"
+#include "common/base64.h"
 #include "common/json.h"
 
 static cJSON *tree(const char *text)

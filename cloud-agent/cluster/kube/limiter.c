@@ -1,3 +1,4 @@
+/* See limiter.h for the contract. */
 #include "cloud-agent/cluster/kube/limiter.h"
 
 enum { TOKEN = 1000 };
