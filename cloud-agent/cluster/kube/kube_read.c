@@ -137,7 +137,8 @@ static void on_list(void *ctx, const transport_answer *answer)
 
 static void ask(kube_source *s, enum reflector_step step, reflector_request *wanted)
 {
-	transport_request request = {.method = "GET", .path = wanted->path, .accept = resource_accept(s->kind, step == REFLECTOR_WATCH), .ctx = s};
+	transport_request request = {
+		.method = "GET", .path = wanted->path, .accept = resource_accept(s->kind, step == REFLECTOR_WATCH), .ctx = s};
 
 	if (s->call)
 		transport_cancel(s->call);
