@@ -64,6 +64,18 @@ void looked__set(looked *l, int64_t round, const char *output_dir, const edge_ma
 		l->manifest = *manifest;
 }
 
+/* A folder of this round that begins where the pool begins is the round. Equal numbers alone do not show that: after the cluster was set back
+ * they may have been given to other samples. What begins elsewhere in a file is of this history only if the file was a new one as a whole. */
+static bool is_adoptable(const job *j, const record *r, const cursor *at)
+{
+	const edge_manifest *m = &j->look.manifest;
+	const located *l = &j->located;
+
+	if (!train__is_looked(j, r) || !j->look.found || !train__manifest_fits(r, m, at->sample))
+		return false;
+	return m->begin.size == at->size || (l->valid && !l->matched && cursor_equal(&l->asked, at));
+}
+
 static void report_ready(draft *d, const sample_range *range)
 {
 	const record *r = draft__edit(d);
@@ -162,7 +174,7 @@ void train__draft(draft *d)
 		draft__edit(d)->has_alloc = false;
 	if (!draft__view(d)->desired->has_base)
 		return;
-	if (train__is_looked(j, draft__view(d)) && j->look.found && train__manifest_fits(draft__view(d), &j->look.manifest, at.sample))
+	if (is_adoptable(j, draft__view(d), &at))
 		adopt(d);
 	else if (!draft__view(d)->has_alloc && train__is_measured(j, draft__view(d)))
 		allocate(d);

@@ -251,7 +251,7 @@ int round_write(scanner *s, const round_request *r, enum round_outcome *outcome,
 	char *train_dir = mem_printf("%s/data/train", r->output_dir), *final = round_path(r->output_dir, "train", r->round, NULL);
 	error found_error = {0};
 	int found = round_read(r->output_dir, r->round, out, &found_error);
-	if (found == 0 && strcmp(out->uid, r->uid) == 0 && out->round == r->round && out->from == r->from) {
+	if (found == 0 && strcmp(out->uid, r->uid) == 0 && out->round == r->round && out->from == r->from && out->before.size == r->offset) {
 		*outcome = ROUND_ADOPTED;
 		code = make_folders(r->output_dir, train_dir, err);
 		if (code == 0)

@@ -5,7 +5,7 @@
  * without replacing anything, so a folder under the final name is always whole. While copying, the chain digest is carried on from what the
  * scanner knows: if the bytes are not those that were allocated, nothing is left behind and CHANGED says so.
  *
- * A final name that is taken: with a manifest of this job and round that begins at this sample, and its files there, the folder is adopted:
+ * A final name that is taken: with a manifest of this job and round that begins at this sample and place, and its files there, the folder is adopted:
  * what it holds is the round, whatever was asked for. Anything else is moved aside, to `{round}.aside-{uid8}-{n}`, but only if the caller
  * says so (a worker may be reading it).
  *

@@ -198,7 +198,8 @@ static int write_folder(world *w, device *d, work *k)
 {
 	folder *old = folder_find(disk_of(w, d, k->a.round.output_dir), k->a.round.output_dir, k->a.round.round);
 
-	if (old != NULL && strcmp(old->uid, k->a.round.uid) == 0 && old->range.from == k->a.round.alloc.range.from) {
+	if (old != NULL && strcmp(old->uid, k->a.round.uid) == 0 && old->range.from == k->a.round.alloc.range.from &&
+		old->begin.size == k->a.round.offset) {
 		say(w, "%s: folder of round %lld is adopted", d->name, (long long)old->round);
 		give_manifest(k, old);
 		return 0;

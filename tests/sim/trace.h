@@ -110,5 +110,6 @@ void trace_spec_blocked_deleted(world *w);
 void trace_spec_blocked_moved(world *w);
 void trace_back_deployed(world *w);
 void trace_back_namesake(world *w);
+void trace_back_replaced(world *w);
 
 #endif

@@ -187,3 +187,31 @@ void trace_back_namesake(world *w)
 	EXPECT(w, track_round(t, 2)->n_ids == 4);
 	trace_end(w);
 }
+
+/* The file was replaced before and is still the new one after the cluster was put back: the same numbers mean other samples in a folder that
+ * was written in between. */
+void trace_back_replaced(world *w)
+{
+	track *t;
+
+	script_begin(w, 1, 1);
+	t = script_track(w);
+	script_round(w, 1);
+	world_run(w, SECONDS(2));
+	cluster_backup(w);
+	file_append(w, &w->files[0], 2);
+	script_round(w, 2);
+	file_replace(w, &w->files[0], 2);
+	script_round(w, 3);
+	EXPECT(w, script_folder(w, 3)->range.from == 3 && script_folder(w, 3)->range.to == 5);
+	world_run(w, SECONDS(2));
+	cluster_restore(w);
+	script_folder(w, 2)->aside = true; /* somebody made room */
+	cloud_start(w, &w->clouds[0]);
+	script_round(w, 2);
+	EXPECT(w, track_round(t, 2)->n_ids == 2);
+	file_append(w, &w->files[0], 1);
+	script_round(w, 3);
+	EXPECT(w, script_folder(w, 3)->range.from == 3 && script_folder(w, 3)->range.to == 4 && track_round(t, 3)->n_ids == 1);
+	trace_end(w);
+}

@@ -68,5 +68,6 @@ const trace traces[] = {
 	{"spec-blocked-moved", trace_spec_blocked_moved},
 	{"back-deployed", trace_back_deployed},
 	{"back-namesake", trace_back_namesake},
+	{"back-replaced", trace_back_replaced},
 };
 const size_t n_traces = sizeof(traces) / sizeof(traces[0]);

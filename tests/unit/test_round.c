@@ -232,6 +232,22 @@ static void folder_that_is_there_is_adopted(void **state)
 	free_fixture(f);
 }
 
+/* Sample numbers that were given twice, by a cluster that was set back: the place in the file tells them apart. */
+static void folder_that_begins_at_another_place_is_not_adopted(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture(FORMAT_TXT);
+	kit_append_lines(f->path, "s", 0, 10);
+	round_request r = request(f, 1, 4, 0, 0, 1);
+	assert_write(f, &r, ROUND_WRITTEN);
+	r = request(f, 1, 4, 9, 3, 1);
+	assert_refused(f, &r, ERROR_CONFLICT);
+	r.may_move_aside = true;
+	assert_write(f, &r, ROUND_WRITTEN);
+	assert_write(f, &r, ROUND_ADOPTED);
+	free_fixture(f);
+}
+
 static void folder_of_another_is_moved_aside(void **state)
 {
 	(void)state;
@@ -489,6 +505,7 @@ int main(void)
 		cmocka_unit_test(shares_are_what_users_compute),
 		cmocka_unit_test(long_lines_and_large_samples),
 		cmocka_unit_test(folder_that_is_there_is_adopted),
+		cmocka_unit_test(folder_that_begins_at_another_place_is_not_adopted),
 		cmocka_unit_test(folder_of_another_is_moved_aside),
 		cmocka_unit_test(changed_bytes_are_found),
 		cmocka_unit_test(bad_requests),
