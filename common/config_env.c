@@ -13,7 +13,7 @@ extern char **environ;
 
 #define PREFIX "ILMARE_"
 /* Of the tests, the simulator, the fuzz targets and scripts/. */
-#define OTHERS "CONFIG,BUILD,SANITIZE,TEST_*,SIM_*,FUZZ_*,BENCH_*"
+#define OTHERS "CONFIG,BUILD,SANITIZE,REQUIRE_KUBE,KUBE_APISERVER,TEST_*,SIM_*,FUZZ_*,BENCH_*"
 
 enum { FAR = 4 }; /* changes of a letter after which a name is another name */
 
