@@ -73,6 +73,8 @@ static bool is_adoptable(const job *j, const record *r, const cursor *at)
 
 	if (!train__is_looked(j, r) || !j->look.found || !train__manifest_fits(r, m, at->sample))
 		return false;
+	if (r->has_alloc && m->begin.size == r->alloc.begin.size)
+		return true; /* that was found out when it was allocated */
 	return m->begin.size == at->size || (l->valid && !l->matched && cursor_equal(&l->asked, at));
 }
 

@@ -111,5 +111,6 @@ void trace_spec_blocked_moved(world *w);
 void trace_back_deployed(world *w);
 void trace_back_namesake(world *w);
 void trace_back_replaced(world *w);
+void trace_back_own_folder(world *w);
 
 #endif

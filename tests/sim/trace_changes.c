@@ -215,3 +215,21 @@ void trace_back_replaced(world *w)
 	EXPECT(w, script_folder(w, 3)->range.from == 3 && script_folder(w, 3)->range.to == 4 && track_round(t, 3)->n_ids == 1);
 	trace_end(w);
 }
+
+/* The agent dies between the folder of a new file's samples and its commit: it finds its own work and goes on. */
+void trace_back_own_folder(world *w)
+{
+	device *d = &w->devices[0];
+
+	script_begin(w, 1, 3);
+	script_round(w, 1);
+	world_run(w, SECONDS(2));
+	file_replace(w, &w->files[0], 2);
+	while (script_folder(w, 2) == NULL && world_step(w, w->now + MINUTES(1)))
+		;
+	EXPECT(w, script_folder(w, 2) != NULL && script_folder(w, 2)->begin.size == 0);
+	device_crash(w, d, 100);
+	script_round(w, 2);
+	EXPECT(w, track_round(script_track(w), 2)->n_ids == 2);
+	trace_end(w);
+}

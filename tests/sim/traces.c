@@ -69,5 +69,6 @@ const trace traces[] = {
 	{"back-deployed", trace_back_deployed},
 	{"back-namesake", trace_back_namesake},
 	{"back-replaced", trace_back_replaced},
+	{"back-own-folder", trace_back_own_folder},
 };
 const size_t n_traces = sizeof(traces) / sizeof(traces[0]);
