@@ -149,7 +149,7 @@ static int write_eval(file_work *w)
 
 static int find_path(file_work *w, const char **url)
 {
-	char *path;
+	char *path = NULL;
 	int code = *url ? rooted_path(w->root_dir, *url, &path, &w->err) : 0;
 
 	if (code == 0 && *url) {

@@ -94,7 +94,7 @@ static void read_bytes(const struct stat *st, const char *path, buf *out)
 /* As it is now, it is on the disk. Takes fd. */
 static void keep(int fd, const char *path)
 {
-	struct stat st;
+	struct stat st = {0};
 	must(fd >= 0 && fstat(fd, &st) == 0, "open", path);
 	inode *i = find(st.st_ino);
 	if (i == NULL) {
@@ -113,7 +113,7 @@ static void keep(int fd, const char *path)
 
 static void keep_all(const char *path)
 {
-	struct stat st;
+	struct stat st = {0};
 	must(lstat(path, &st) == 0, "lstat", path);
 	keep(open(path, (S_ISLNK(st.st_mode) ? O_PATH : O_RDONLY) | O_NOFOLLOW | O_CLOEXEC), path);
 	if (!S_ISDIR(st.st_mode))
@@ -175,7 +175,8 @@ int __wrap_fsync(int fd)
 }
 
 /* For SQLite's library, which finds these before the ones of the C library. */
-int fdatasync(int fd)
+int power_fdatasync(int fd) __asm__("fdatasync");
+int power_fdatasync(int fd)
 {
 	return sync_fd(fd);
 }

@@ -28,7 +28,7 @@ const char *access_server(const kube_access *a);    /* url without a slash at it
 const char *access_namespace(const kube_access *a); /* "default" if none is said */
 const char *access_name(const kube_access *a);      /* for people: "context prod of /root/.kube/config" */
 
-/* As transport_config.identity. DENIED if what is needed cannot be read. */
-int access_identity(void *who, transport_identity *out, error *err);
+/* As transport_config.identity; ctx: the kube_access. DENIED if what is needed cannot be read. */
+int access_identity(void *ctx, transport_identity *out, error *err);
 
 #endif

@@ -131,6 +131,7 @@ static char *body(const lease *l, moment now, bool release)
 	cJSON *metadata, *spec;
 	char when[40], epoch[24], *text;
 	const cJSON *transitions;
+	int64_t seconds = (l->duration_ms + 999) / 1000;
 
 	json_put_string(object, "apiVersion", l->object != NULL ? NULL : "coordination.k8s.io/v1");
 	json_put_string(object, "kind", l->object != NULL ? NULL : "Lease");
@@ -148,7 +149,7 @@ static char *body(const lease *l, moment now, bool release)
 		replace(spec, "acquireTime", cJSON_CreateString(when));
 	}
 	replace(spec, "holderIdentity", cJSON_CreateString(release ? "" : l->identity));
-	replace(spec, "leaseDurationSeconds", cJSON_CreateNumber(release ? 1 : (double)((l->duration_ms + 999) / 1000)));
+	replace(spec, "leaseDurationSeconds", cJSON_CreateNumber((double)(release ? 1 : seconds)));
 	replace(spec, "renewTime", cJSON_CreateString(when));
 	text = json_print(object);
 	cJSON_Delete(object);

@@ -140,13 +140,12 @@ void recorder_say(recorder *r, const char *ns, const char *job, const char *uid,
 
 static void put_time(cJSON *event, const char *name, int64_t unix_ms)
 {
-	char text[32];
+	char text[32], whole[40];
 
 	time_format(unix_ms, text);
 	/* Without the fraction, which this type does not have. */
-	text[strcspn(text, ".Z")] = 0;
-	strcat(text, "Z");
-	json_put_string(event, name, text);
+	snprintf(whole, sizeof whole, "%.*sZ", (int)strcspn(text, ".Z"), text);
+	json_put_string(event, name, whole);
 }
 
 static char *body_of(const recorder *r, const said *s)

@@ -239,7 +239,11 @@ static int fault_line(const yaml_node *template, const template_fault *fault)
 	const yaml_node *part = yaml_member(yaml_member(template, "spec"), fault->field);
 	const yaml_node *container = part != NULL && part->kind == YAML_SEQ ? part->child : NULL;
 	const yaml_node *inner = fault->in_first != NULL ? yaml_member(container, fault->in_first) : NULL;
-	return inner != NULL ? inner->line : fault->in_first != NULL && container != NULL ? container->line : part->line;
+	if (inner != NULL)
+		return inner->line;
+	if (fault->in_first != NULL && container != NULL)
+		return container->line;
+	return part != NULL ? part->line : template->line;
 }
 
 /* Pods that could never run are no reason to begin a round. Templates without containers are the core's to refuse, wherever it runs. */
