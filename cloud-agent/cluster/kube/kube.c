@@ -98,7 +98,6 @@ static void stop(cluster *c, void (*stopped)(void *ctx), void *ctx)
 
 	k->stopped = stopped;
 	k->stopped_ctx = ctx;
-	k->stopping = true;
 	k->started = false;
 	turn_end(&k->turn);
 	kube__write_fini(k);
@@ -109,7 +108,7 @@ static void stop(cluster *c, void (*stopped)(void *ctx), void *ctx)
 
 static const char *trouble(const cluster *c)
 {
-	return ((const kube *)c)->trouble;
+	return kube__read_problem((const kube *)c);
 }
 
 static void kube_free(cluster *c)
@@ -120,7 +119,6 @@ static void kube_free(cluster *c)
 	lease_free(k->lease);
 	recorder_free(k->recorder);
 	access_free(k->access);
-	free(k->trouble);
 	free(k);
 }
 
@@ -179,14 +177,12 @@ cluster *cluster_kube_new(uv_loop_t *loop, const cluster_kube_config *config, co
 
 	k->base = (cluster){.ops = &ops, .events = *events, .done = done, .done_ctx = done_ctx};
 	k->loop = loop;
-	k->trouble = mem_strdup("");
 	if (or_text(config->kubeconfig, NULL) != NULL)
 		code = access_kubeconfig(config->kubeconfig, config->context, &k->access, err);
 	else
 		code = access_in_cluster(ACCESS_SERVICE_ACCOUNT, getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT"), &k->access,
 			err);
 	if (code != 0) {
-		free(k->trouble);
 		free(k);
 		return NULL;
 	}

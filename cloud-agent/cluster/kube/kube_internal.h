@@ -23,7 +23,6 @@ typedef struct kube_source { /* one reflector and its request */
 	char *ns; /* NULL: all namespaces */
 	reflector *r;
 	transport_call *call; /* NULL: none */
-	bool watch;
 	watch_lines lines;
 } kube_source;
 
@@ -38,7 +37,6 @@ struct kube {
 	size_t n_sources;
 	int64_t silence_ms;
 	bool synced; /* as last told */
-	char *trouble;
 
 	lease *lease;
 	transport_call *lease_call;
@@ -58,7 +56,7 @@ struct kube {
 	transport_call *event_call;
 	uint64_t event_id;
 
-	bool started, stopping, closed;
+	bool started, closed;
 	uv_timer_t stop_limit;
 	void (*stopped_lease)(kube *k);
 	void (*stopped)(void *ctx);
@@ -72,7 +70,8 @@ void kube__go(kube *k); /* something has happened */
 void kube__read_init(kube *k, const cluster_kube_config *config);
 void kube__read_act(kube *k);
 int64_t kube__read_wake(const kube *k);
-void kube__read_again(kube *k); /* all lists anew */
+void kube__read_again(kube *k);                /* all lists anew */
+const char *kube__read_problem(const kube *k); /* why not all is known; "" if all is */
 void kube__read_fini(kube *k);
 /* What a write was answered with counts as seen. */
 void kube__read_wrote(kube *k, enum object_kind kind, const char *ns, const cJSON *object);

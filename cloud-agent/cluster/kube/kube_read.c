@@ -142,8 +142,7 @@ static void ask(kube_source *s, enum reflector_step step, reflector_request *wan
 
 	if (s->call)
 		transport_cancel(s->call);
-	s->watch = step == REFLECTOR_WATCH;
-	if (s->watch) {
+	if (step == REFLECTOR_WATCH) {
 		watch_lines_fini(&s->lines);
 		watch_lines_init(&s->lines, EVENT_MAX);
 		request.chunk = on_chunk;
@@ -157,8 +156,7 @@ static void ask(kube_source *s, enum reflector_step step, reflector_request *wan
 	free(wanted->path);
 }
 
-/* Why not all is known; "" if all is. */
-static const char *first_problem(const kube *k)
+const char *kube__read_problem(const kube *k)
 {
 	for (size_t i = 0; i < k->n_sources; i++)
 		if (reflector_problem(k->sources[i].r)[0] != 0)
@@ -186,8 +184,6 @@ void kube__read_act(kube *k)
 		if (step != REFLECTOR_WAIT)
 			ask(s, step, &wanted);
 	}
-	free(k->trouble);
-	k->trouble = mem_strdup(first_problem(k));
 	synced = all_synced(k);
 	if (synced == k->synced)
 		return;
