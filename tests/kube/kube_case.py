@@ -72,6 +72,18 @@ class Case(case.Case):
         for pod in self.api.list("Pod", self.ns):
             print(f"---- pod {meta(pod, 'name')} node {at(pod, 'spec', 'nodeName')} {json.dumps(pod.get('status'))[:2000]}", file=sys.stderr)
 
+    def own_cluster(self, name, crds):
+        """One with other definitions, for the rest of this test."""
+        cluster = Cluster(self.world, name, crds=crds)
+        self.addCleanup(cluster.close)
+        cluster.start()
+        usual, Case.cluster = Case.cluster, cluster
+        self.addCleanup(setattr, Case, "cluster", usual)
+        self.addCleanup(setattr, self, "api", usual.admin)
+        self.cluster, self.api = cluster, cluster.admin
+        cluster.namespace(self.ns)
+        return cluster
+
     def clear(self, ns):
         """What a test made is nothing that the next one sees."""
         for kind in LEFT:

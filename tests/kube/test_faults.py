@@ -8,7 +8,7 @@ from kube_case import Case, main, setUpModule  # noqa: F401
 from agents import own_mounts, until
 from api import at, meta
 from api_proxy import EXPIRED, Proxy, answer
-from cluster import Authority, Cluster, definitions
+from cluster import Authority, definitions
 from kube_agents import Loop
 
 JOBS = "incrementallearningjobs"
@@ -217,14 +217,7 @@ class Definitions(Case):
     """A cluster in which nobody has installed the custom resources yet."""
 
     def test_installed_later(self):
-        cluster = Cluster(self.world, "bare", crds=False)
-        self.addCleanup(cluster.close)
-        cluster.start()
-        usual, Case.cluster = Case.cluster, cluster
-        self.addCleanup(setattr, Case, "cluster", usual)
-        self.addCleanup(setattr, self, "api", usual.admin)
-        self.cluster, self.api = cluster, cluster.admin
-        cluster.namespace(self.ns)
+        cluster = self.own_cluster("bare", crds=False)
         loop = Loop(self)
         cloud = loop.cloud()
         until(lambda: "kubectl apply -f helm/ilmare/crds/" in cloud.get("/readyz")[1], lambda: cloud.get("/readyz"))

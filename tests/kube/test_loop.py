@@ -12,7 +12,6 @@ import yaml
 
 from agents import ROOT, until
 from api import JOB, at, meta
-from cluster import Cluster
 from kube_agents import FOLDER, IMAGE, Loop, conditions, path_taken
 
 
@@ -274,14 +273,7 @@ class Long(Case):
 class OfSedna(Case):
     def test_definitions_of_sedna(self):
         """Lax, and without our members of the status: what is needed is in the conditions. Also with a cloud agent that begins anew."""
-        cluster = Cluster(self.world, "sedna", crds="sedna")
-        self.addCleanup(cluster.close)
-        cluster.start()
-        usual, Case.cluster = Case.cluster, cluster
-        self.addCleanup(setattr, Case, "cluster", usual)
-        self.addCleanup(setattr, self, "api", usual.admin)
-        self.cluster, self.api = cluster, cluster.admin
-        cluster.namespace(self.ns)
+        self.own_cluster("sedna", crds="sedna")
         loop = Loop(self)
         loop.create()
         cloud = loop.cloud()
