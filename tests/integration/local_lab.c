@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -87,6 +88,7 @@ static void on_stopped(void *ctx)
 
 void lab_init(lab *l)
 {
+	signal(SIGPIPE, SIG_IGN); /* as daemon_init does: a worker that ends may leave the agent's end of a FIFO alone */
 	*l = (lab){.folder = folder_new()};
 	l->manifests = mem_printf("%s/manifests", l->folder);
 	l->state = mem_printf("%s/state", l->folder);
