@@ -51,6 +51,7 @@ static cJSON *member_encode(const member *m)
 			json_put_string(deployed, "sha256", hex);
 		}
 		json_put_string(deployed, "since", m->deployed.since);
+		json_put_string(deployed, "evalURL", m->deployed.eval_url);
 		json_put(obj, "deployed", deployed);
 	}
 	return obj;

@@ -171,15 +171,21 @@ void controller_object(controller *c, enum object_kind kind, const char *ns, con
 	free(key);
 }
 
+static void touch_all(controller *c)
+{
+	jobs_touch_all(c);
+	models_touch_all(c);
+	for (size_t i = 0; i < c->datasets.n; i++)
+		dataset_touch(c, c->datasets.entries[i].value);
+}
+
 void controller_synced(controller *c, bool synced, moment now)
 {
 	c->now = now;
 	c->synced = synced;
 	if (!synced)
 		return;
-	jobs_touch_all(c);
-	for (size_t i = 0; i < c->datasets.n; i++)
-		dataset_touch(c, c->datasets.entries[i].value);
+	touch_all(c);
 	c->orphans_due = c->foreign_due = true;
 }
 
@@ -196,9 +202,7 @@ void controller_lead(controller *c, int64_t epoch, moment now)
 		epoch_taken(c, epoch); /* before anything was published with it */
 	c->slow_at = now.mono_ms + jitter(c, c->cfg.slow_ms, 0.2);
 	c->birth_due = c->orphans_due = c->foreign_due = true;
-	jobs_touch_all(c);
-	for (size_t i = 0; i < c->datasets.n; i++)
-		dataset_touch(c, c->datasets.entries[i].value);
+	touch_all(c);
 	docs_queue_all(c);
 	dataset_statuses_again(c);
 }
@@ -288,10 +292,17 @@ static void touch_due(controller *c)
 	}
 	for (size_t i = 0; i < c->datasets.n; i++) {
 		dataset *d = c->datasets.entries[i].value;
-		if (d->wake <= now)
+		if (d->write.wake <= now)
 			dataset_status_look(c, d);
-		else if (d->wake < c->due)
-			c->due = d->wake;
+		else if (d->write.wake < c->due)
+			c->due = d->write.wake;
+	}
+	for (size_t i = 0; i < c->models.n; i++) {
+		model_object *m = c->models.entries[i].value;
+		if (m->write.wake <= now)
+			model_status_look(c, m);
+		else if (m->write.wake < c->due)
+			c->due = m->write.wake;
 	}
 }
 
@@ -428,7 +439,11 @@ int64_t controller_wake(const controller *c)
 	}
 	for (size_t i = 0; i < c->datasets.n; i++) {
 		const dataset *d = c->datasets.entries[i].value;
-		wake = d->wake < wake ? d->wake : wake;
+		wake = d->write.wake < wake ? d->write.wake : wake;
+	}
+	for (size_t i = 0; i < c->models.n; i++) {
+		const model_object *m = c->models.entries[i].value;
+		wake = m->write.wake < wake ? m->write.wake : wake;
 	}
 	return c->orphans_at < wake ? c->orphans_at : wake;
 }

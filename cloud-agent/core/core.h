@@ -12,6 +12,7 @@
  *     conditions.c    a write to the conditions    pod.c         what a pod is made of      select.c, base_model.c  which model for what
  *   documents.c  what the topics should hold       publisher.c   what they hold, and the queue in between
  *   fleet.c      nodes: presence, inventory        dataset_status.c  statuses from the edge into Dataset.status
+ *   models.c     models, and what a deployment makes of Model.status               status_write.c  patches of these two statuses
  *
  * Ownership: a job's view and facts are valid until it is touched again (then job_facts makes them anew). Flights own all that they point to.
  */
@@ -54,23 +55,33 @@ typedef struct flight flight;
 
 /* ---- objects.c ---- */
 
+typedef struct status_write { /* the patches of a Dataset's or Model's status */
+	flight *flight;
+	char *rv; /* of the object */
+	char *conflict_rv;
+	int64_t retry_at, retry_delay, patched_at, wake;
+	bool done; /* one was written; the look that follows takes it back */
+} status_write;
+
 typedef struct dataset {
-	char *ns, *name, *key, *uid, *rv, *url, *node, *credential;
+	char *ns, *name, *key, *uid, *url, *node, *credential;
 	char *wrong; /* what is wrong with its spec, or NULL */
 	enum dataset_format format;
 	bool has_samples; /* .status.numberOfSamples */
 	int64_t samples;
-	/* the patch of its status */
-	flight *flight;
-	char *conflict_rv;
-	int64_t retry_at, retry_delay, patched_at, wake;
+	status_write write;
 	doc *doc;
 } dataset;
 
 typedef struct model_object {
-	arena *mem;
+	char *ns, *name;
+	arena *mem;                           /* of what its object says */
 	const char *uid, *wrong, *credential; /* credential: the Secret's name, or NULL */
 	model m;
+	/* its status: .updateTime as it is, of what was written last, on its way, and as it is to be; Unix ms, 0: none */
+	int64_t updated, told, sent, wanted;
+	cJSON *metrics; /* that belong to `wanted`; NULL: none */
+	status_write write;
 } model_object;
 
 enum pod_phase { POD_PENDING, POD_RUNNING, POD_SUCCEEDED, POD_FAILED, POD_UNKNOWN };
@@ -97,8 +108,7 @@ struct owner {
 	pod *pods;
 };
 
-const model_object *model_find(const controller *c, const char *ns, const char *name); /* NULL: there is none */
-bool pod_live(const pod *p);                                                           /* has not ended; Terminating counts as live */
+bool pod_live(const pod *p); /* has not ended; Terminating counts as live */
 void objects_fini(controller *c);
 void objects_touch_users(controller *c, enum object_kind kind, const char *ns, const char *name);
 void objects_put(controller *c, enum object_kind kind, const char *key, const char *ns, const char *name, cJSON *object);
@@ -107,6 +117,16 @@ pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *objec
 void pod_drop(controller *c, const char *key);
 char *object_key(const char *ns, const char *name);                               /* "ns/name" */
 const char *object_text(const cJSON *object, const char *part, const char *name); /* "" if absent */
+
+/* ---- models.c ---- */
+
+model_object *model_find(const controller *c, const char *ns, const char *name); /* NULL: there is none */
+void model_object_put(controller *c, const char *key, const char *ns, const char *name, const cJSON *object);
+void model_object_drop(controller *c, const char *key);
+/* What this job deployed last, into the status of the Models that it replaced. */
+void models_wish(controller *c, const job *j);
+void models_touch_all(controller *c);
+void model_status_look(controller *c, model_object *m);
 
 /* ---- job_view.c ---- */
 
@@ -120,6 +140,7 @@ typedef struct member { /* `ilmare` in a condition's data */
 	struct {
 		int64_t round;
 		const char *url, *since;
+		const char *eval_url; /* of the Model to compare with, which was replaced too; NULL: none */
 		bool has_sha256;
 		digest sha256;
 	} deployed;
@@ -275,7 +296,8 @@ const facts *job_facts(controller *c, job *j);
 /* The node that a template pins its pods to; NULL: none. */
 const char *template_node(const controller *c, const cJSON *template, const dataset *d);
 bool url_local(const char *url);
-bool url_relative(const char *url); /* a path that does not say from where */
+bool url_relative(const char *url); /* a path that does not say from where: */
+#define URL_RELATIVE "spec.url: '%.120s' is neither an absolute path nor a url"
 /* Both jobs would write to one folder. */
 bool folder_shared(const controller *c, const job *a, const job *b);
 
@@ -348,8 +370,8 @@ struct flight {
 	uint64_t id;
 	bool sent;
 	enum cloud_action_kind kind;
-	job *job; /* NULL: gone, or not a job's */
-	dataset *dataset;
+	job *job;            /* NULL: gone, or not a job's */
+	status_write *write; /* NULL: gone, or not one of those */
 	enum object_kind object;
 	char *ns, *name, *uid, *rv;
 	cJSON *body;
@@ -367,7 +389,7 @@ struct flight {
 flight *flight_patch(controller *c, job *j, const change *ch);
 flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *body);
 flight *flight_delete(controller *c, job *j, pod *p);
-flight *flight_patch_dataset(controller *c, dataset *d, cJSON *status);
+flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind object, const char *ns, const char *name);
 void flight_cancel(controller *c, flight *f); /* not sent yet */
 void flight_free(controller *c, flight *f);
 /* A worker's pod was made, by this process or by one before. */
@@ -375,6 +397,18 @@ void remember_made(job *j, enum worker_kind kind, int64_t round, const char *uid
 bool flight_next(controller *c, cloud_action *out);
 void flights_fini(controller *c);
 int64_t retry_delay(controller *c, int64_t *delay, int64_t retry_after_ms); /* doubles *delay; what to wait now, with jitter */
+
+/* ---- status_write.c ---- */
+
+void status_write_init(status_write *w);
+void status_write_fini(controller *c, status_write *w);
+void status_write_touch(controller *c, status_write *w); /* looked at in this turn */
+/* A look begins: what was planned and not sent is taken back. True if there is something to write and it may go out now; else w->wake says when to
+ * look again. */
+bool status_write_due(controller *c, status_write *w, bool wanted);
+void status_write_patch(controller *c, status_write *w, enum object_kind kind, const char *ns, const char *name, const char *uid,
+	cJSON *status);
+void status_write_answered(controller *c, flight *f, int code, cJSON *object, int64_t retry_after_ms);
 
 /* ---- decide.c and its stages ---- */
 

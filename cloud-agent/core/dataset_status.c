@@ -45,9 +45,7 @@ const edge_status *dataset_status_of(const controller *c, const dataset *d)
 
 void dataset_touch(controller *c, dataset *d)
 {
-	d->wake = c->now.mono_ms;
-	if (d->wake < c->due)
-		c->due = d->wake;
+	status_write_touch(c, &d->write);
 }
 
 static void touch(controller *c, const topic *t)
@@ -141,38 +139,16 @@ bool dataset_status_clear_next(controller *c, cloud_action *out)
 
 /* ---- Dataset.status ---- */
 
-static void wait_until(controller *c, dataset *d, int64_t mono_ms)
-{
-	d->wake = mono_ms;
-	if (mono_ms < c->due)
-		c->due = mono_ms;
-}
-
 void dataset_status_look(controller *c, dataset *d)
 {
-	int64_t now = c->now.mono_ms;
 	const edge_status *s = dataset_status_of(c, d);
-	d->wake = MOMENT_NEVER;
-	if (d->flight != NULL && !d->flight->sent)
-		flight_cancel(c, d->flight);
-	if (d->flight != NULL || s == NULL || (d->has_samples && d->samples == s->samples))
+	bool due = status_write_due(c, &d->write, s != NULL && !(d->has_samples && d->samples == s->samples));
+	if (!due)
 		return;
-	if (d->conflict_rv != NULL && strcmp(d->conflict_rv, d->rv) != 0) {
-		free(d->conflict_rv);
-		d->conflict_rv = NULL;
-		d->retry_at = 0;
-	}
-	int64_t next = d->patched_at >= 0 ? d->patched_at + c->cfg.status_interval_ms : 0;
-	if (d->retry_at > next)
-		next = d->retry_at;
-	if (next > now) {
-		wait_until(c, d, next);
-		return;
-	}
 	char time[32];
 	time_format(c->now.unix_ms, time);
 	cJSON *status = cJSON_CreateObject();
 	json_put_int(status, "numberOfSamples", s->samples);
 	json_put_string(status, "updateTime", s->changed != NULL ? s->changed : time);
-	flight_patch_dataset(c, d, status);
+	status_write_patch(c, &d->write, OBJECT_DATASET, d->ns, d->name, d->uid, status);
 }

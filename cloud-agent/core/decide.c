@@ -191,6 +191,7 @@ void job_look(controller *c, job *j)
 		job_warn(c, j, f->problem, j->problem_text);
 	if (may_write(c) && !waits && j->flight == NULL && !j->view->deleting)
 		plan(c, j);
+	models_wish(c, j);
 	job_explain(c, j);
 	if (j->state_reason[0] == '\0') {
 		free(j->event_seen);

@@ -11,7 +11,7 @@
 
 #include "cloud-agent/core/core.h"
 
-static flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind object, const char *ns, const char *name)
+flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind object, const char *ns, const char *name)
 {
 	flight *f = mem_alloc(sizeof *f);
 	f->id = ++c->last_id;
@@ -61,8 +61,8 @@ static void detach(controller *c, flight *f)
 		p->flight = NULL;
 	if (f->job != NULL)
 		f->job->flight = NULL;
-	if (f->dataset != NULL)
-		f->dataset->flight = NULL;
+	if (f->write != NULL)
+		f->write->flight = NULL;
 }
 
 void flight_cancel(controller *c, flight *f)
@@ -127,17 +127,6 @@ flight *flight_delete(controller *c, job *j, pod *p)
 	if (j != NULL)
 		j->flight = f;
 	p->flight = f;
-	return f;
-}
-
-flight *flight_patch_dataset(controller *c, dataset *d, cJSON *status)
-{
-	flight *f = flight_new(c, CLOUD_PATCH_STATUS, OBJECT_DATASET, d->ns, d->name);
-	f->uid = mem_strdup(d->uid);
-	f->rv = mem_strdup(d->rv);
-	f->body = status;
-	f->dataset = d;
-	d->flight = f;
 	return f;
 }
 
@@ -260,36 +249,6 @@ static void patch_answered(controller *c, flight *f, int code, const char *text,
 	job_failed(c, j, code, "the status cannot be written", text, retry_after_ms);
 }
 
-static void patch_dataset_answered(controller *c, flight *f, int code, cJSON *object, int64_t retry_after_ms)
-{
-	dataset *d = f->dataset;
-	if (d == NULL) {
-		cJSON_Delete(object);
-		return;
-	}
-	if (code == 0) {
-		d->retry_at = d->retry_delay = 0;
-		d->patched_at = c->now.mono_ms;
-		if (object != NULL && version_older(object_text(object, "metadata", "resourceVersion"), d->rv))
-			cJSON_Delete(object); /* the watch was faster */
-		else if (object != NULL)
-			controller_object(c, OBJECT_DATASET, d->ns, d->name, object, c->now);
-		return;
-	}
-	cJSON_Delete(object);
-	if (code == ERROR_CONFLICT) {
-		c->count.conflicts++;
-		if (strcmp(d->rv, f->rv) == 0) {
-			free(d->conflict_rv);
-			d->conflict_rv = mem_strdup(f->rv);
-		}
-	} else {
-		c->count.cluster_failures++;
-	}
-	d->retry_at = c->now.mono_ms + (code == ERROR_CONFLICT ? c->cfg.retry_max_ms : retry_delay(c, &d->retry_delay, retry_after_ms));
-	dataset_touch(c, d);
-}
-
 void remember_made(job *j, enum worker_kind kind, int64_t round, const char *uid, const char *node_name)
 {
 	if (kind == WORKER_INFERENCE)
@@ -401,7 +360,7 @@ void controller_done(controller *c, uint64_t id, int code, const char *text, cJS
 	} else if (f->object == OBJECT_JOB) {
 		patch_answered(c, f, code, text, object, retry_after_ms);
 	} else {
-		patch_dataset_answered(c, f, code, object, retry_after_ms);
+		status_write_answered(c, f, code, object, retry_after_ms);
 	}
 	flight_free(c, f);
 }

@@ -100,6 +100,7 @@ static void read_deployed(member *m, const cJSON *obj)
 	m->deployed.round = round;
 	json_get_string(deployed, "", "url", &m->deployed.url, NULL);
 	json_get_string(deployed, "", "since", &m->deployed.since, NULL);
+	json_get_string(deployed, "", "evalURL", &m->deployed.eval_url, NULL);
 	m->deployed.has_sha256 = json_get_string(deployed, "", "sha256", &hex, NULL) == 1 && digest_parse(hex, &m->deployed.sha256) == 0;
 }
 

@@ -1,4 +1,4 @@
-/* What the cluster holds besides jobs: datasets, models and secrets by name, pods by name and by their owner's uid.
+/* What the cluster holds besides jobs and models: datasets and secrets by name, pods by name and by their owner's uid.
  *
  * A pod is ours if its labels say what kind of worker it is and its controller is an IncrementalLearningJob; others are not looked at. The
  * owner is matched by kind, name and uid. All that changes touches the jobs that refer to it.
@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
-
-#define URL_RELATIVE "spec.url: '%.120s' is neither an absolute path nor a url"
 
 char *object_key(const char *ns, const char *name)
 {
@@ -44,21 +42,15 @@ void objects_touch_users(controller *c, enum object_kind kind, const char *ns, c
 
 static void dataset_free(controller *c, dataset *d)
 {
-	if (d->flight != NULL) {
-		d->flight->dataset = NULL;
-		if (!d->flight->sent)
-			flight_cancel(c, d->flight);
-	}
+	status_write_fini(c, &d->write);
 	free(d->ns);
 	free(d->name);
 	free(d->key);
 	free(d->uid);
-	free(d->rv);
 	free(d->url);
 	free(d->node);
 	free(d->credential);
 	free(d->wrong);
-	free(d->conflict_rv);
 	free(d);
 }
 
@@ -71,7 +63,7 @@ static void replace(char **text, const char *value)
 static void dataset_read(dataset *d, const cJSON *object)
 {
 	replace(&d->uid, object_text(object, "metadata", "uid"));
-	replace(&d->rv, object_text(object, "metadata", "resourceVersion"));
+	replace(&d->write.rv, object_text(object, "metadata", "resourceVersion"));
 	replace(&d->url, object_text(object, "spec", "url"));
 	replace(&d->node, object_text(object, "spec", "nodeName"));
 	replace(&d->credential, object_text(object, "spec", "credentialName"));
@@ -96,8 +88,7 @@ static void dataset_put(controller *c, const char *key, const char *ns, const ch
 		d->ns = mem_strdup(ns);
 		d->name = mem_strdup(name);
 		d->key = mem_strdup(key);
-		d->patched_at = -1;
-		d->wake = MOMENT_NEVER;
+		status_write_init(&d->write);
 		table_put(&c->datasets, key, d);
 	}
 	dataset_read(d, object);
@@ -112,51 +103,6 @@ static void dataset_drop(controller *c, const char *key)
 		return;
 	dataset_unpublish(c, d);
 	dataset_free(c, d);
-}
-
-/* ---- models ---- */
-
-static void model_drop(controller *c, const char *key)
-{
-	model_object *m = table_remove(&c->models, key);
-	if (m != NULL)
-		arena_free(m->mem);
-}
-
-static void model_put(controller *c, const char *key, const cJSON *object)
-{
-	arena *mem = arena_new();
-	model_object *m = arena_alloc(mem, sizeof *m);
-	const cJSON *socs = json_member(json_member(object, "spec"), "device_soc_versions"), *soc;
-	m->mem = mem;
-	m->uid = arena_strdup(mem, object_text(object, "metadata", "uid"));
-	m->m.url = arena_strdup(mem, object_text(object, "spec", "url"));
-	m->m.format = arena_strdup(mem, object_text(object, "spec", "format"));
-	if (object_text(object, "spec", "credentialName")[0] != '\0')
-		m->credential = arena_strdup(mem, object_text(object, "spec", "credentialName"));
-	if (m->m.url[0] == '\0' || strlen(m->m.url) > TEXT_MAX_URL)
-		m->wrong = "spec.url: is missing or too long";
-	else if (url_relative(m->m.url))
-		m->wrong = arena_printf(mem, URL_RELATIVE, m->m.url);
-	else if (strlen(m->m.format) > 64)
-		m->wrong = "spec.format: is too long";
-	if (cJSON_IsArray(socs)) {
-		m->m.socs = arena_alloc(mem, ((size_t)cJSON_GetArraySize(socs) + 1) * sizeof *m->m.socs);
-		cJSON_ArrayForEach(soc, socs) {
-			if (cJSON_IsString(soc) && m->m.n_socs < 32)
-				m->m.socs[m->m.n_socs++] = arena_strdup(mem, soc->valuestring);
-		}
-	}
-	model_drop(c, key);
-	table_put(&c->models, key, m);
-}
-
-const model_object *model_find(const controller *c, const char *ns, const char *name)
-{
-	char *key = object_key(ns, name);
-	const model_object *m = table_get(&c->models, key);
-	free(key);
-	return m;
 }
 
 /* ---- pods ---- */
@@ -422,9 +368,9 @@ void objects_put(controller *c, enum object_kind kind, const char *key, const ch
 		break;
 	case OBJECT_MODEL:
 		if (object != NULL)
-			model_put(c, key, object);
+			model_object_put(c, key, ns, name, object);
 		else
-			model_drop(c, key);
+			model_object_drop(c, key);
 		break;
 	case OBJECT_SECRET:
 		free(table_remove(&c->secrets, key));
@@ -454,7 +400,7 @@ void objects_fini(controller *c)
 	while (c->datasets.n > 0)
 		dataset_free(c, table_remove(&c->datasets, c->datasets.entries[0].key));
 	while (c->models.n > 0)
-		model_drop(c, c->models.entries[0].key);
+		model_object_drop(c, c->models.entries[0].key);
 	while (c->secrets.n > 0)
 		free(table_remove(&c->secrets, c->secrets.entries[0].key));
 	table_fini(&c->pods);

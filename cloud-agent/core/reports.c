@@ -115,6 +115,7 @@ static void record_deployed(const controller *c, const job *j, const report *r, 
 	ch->m.has_deployed = true;
 	ch->m.deployed.round = j->view->pos.round;
 	ch->m.deployed.url = j->facts.deploy != NULL ? arena_strdup(ch->mem, j->facts.deploy->url) : NULL;
+	ch->m.deployed.eval_url = j->facts.eval != NULL ? arena_strdup(ch->mem, j->facts.eval->url) : NULL;
 	ch->m.deployed.since = arena_strdup(ch->mem, time);
 	ch->m.deployed.has_sha256 = r->has_sha256;
 	ch->m.deployed.sha256 = r->sha256;
