@@ -24,8 +24,8 @@ static void model_read(model_object *m, const cJSON *object)
 	m->mem = mem;
 	m->wrong = m->credential = NULL;
 	m->uid = arena_strdup(mem, object_text(object, "metadata", "uid"));
-	m->m = (model){.url = arena_strdup(mem, object_text(object, "spec", "url")),
-		.format = arena_strdup(mem, object_text(object, "spec", "format"))};
+	m->m = (model){
+		.url = arena_strdup(mem, object_text(object, "spec", "url")), .format = arena_strdup(mem, object_text(object, "spec", "format"))};
 	if (object_text(object, "spec", "credentialName")[0] != '\0')
 		m->credential = arena_strdup(mem, object_text(object, "spec", "credentialName"));
 	if (m->m.url[0] == '\0' || strlen(m->m.url) > TEXT_MAX_URL)
@@ -50,7 +50,8 @@ static void model_read(model_object *m, const cJSON *object)
 void model_object_put(controller *c, const char *key, const char *ns, const char *name, const cJSON *object)
 {
 	model_object *m = table_get(&c->models, key);
-	if (m != NULL && (strcmp(m->uid, object_text(object, "metadata", "uid")) != 0 || strcmp(m->m.url, object_text(object, "spec", "url")) != 0)) {
+	if (m != NULL &&
+		(strcmp(m->uid, object_text(object, "metadata", "uid")) != 0 || strcmp(m->m.url, object_text(object, "spec", "url")) != 0)) {
 		model_object_drop(c, key); /* nothing that was to be said of it is true of this one */
 		m = NULL;
 	}

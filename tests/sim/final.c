@@ -190,6 +190,28 @@ static void check_serving(world *w, const track *t)
 		violated(w, 4, "%s has %d inference pods", t->uid, running);
 }
 
+/* What was deployed last is in the Model's status. */
+static void check_model(world *w, const track *t)
+{
+	const object *job = object_find(w, OBJECT_JOB, t->job->name), *model_is = object_find(w, OBJECT_MODEL, t->job->deploy);
+	const cJSON *list = json_member(json_member(job->json, "status"), "conditions");
+	const cJSON *text = json_member(cJSON_GetArrayItem(list, cJSON_GetArraySize(list) - 1), "data"), *deployed, *since, *updated;
+	int64_t deployed_at, updated_at = 0;
+	cJSON *data = NULL;
+
+	if (model_is == NULL || !cJSON_IsString(text) ||
+		json_parse(text->valuestring, strlen(text->valuestring), OBJECT_BYTES_MAX, &data, NULL) != 0)
+		return;
+	deployed = json_member(json_member(data, "ilmare"), "deployed");
+	since = json_member(deployed, "since");
+	updated = json_member(json_member(model_is->json, "status"), "updateTime");
+	if (cJSON_IsString(since) && time_parse(since->valuestring, &deployed_at) == 0 &&
+		strcmp(json_member(deployed, "url")->valuestring, json_member(json_member(model_is->json, "spec"), "url")->valuestring) == 0 &&
+		(!cJSON_IsString(updated) || time_parse(updated->valuestring, &updated_at) != 0 || updated_at < deployed_at))
+		violated(w, 4, "Model %s does not say what was deployed at %s", t->job->deploy, since->valuestring);
+	cJSON_Delete(data);
+}
+
 /* ---- 7 ---- */
 
 static void check_object(world *w, const object *o)
@@ -262,5 +284,6 @@ void final_checks(world *w)
 		check_state_topic(w, t);
 		check_devices(w, t);
 		check_serving(w, t);
+		check_model(w, t);
 	}
 }
