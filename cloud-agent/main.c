@@ -1,4 +1,5 @@
 /* ilmare-cloud: options, loop, signals. What it does is in app.c. */
+#include <signal.h>
 #include <uv.h>
 
 #include "cloud-agent/app.h"
@@ -21,6 +22,7 @@ int main(int argc, char **argv)
 	int status = 1;
 
 	daemon_init();
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for the supervisors of the local cluster: see worker.h there */
 	if (config_load(&cloud_options_spec, argc, argv, &options, &status) == CONFIG_EXIT)
 		goto done;
 	daemon_log("ilmare-cloud", options.log_level);

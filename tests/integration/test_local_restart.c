@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,12 +112,16 @@ int __wrap_sqlite3_step(sqlite3_stmt *s)
 	return __real_sqlite3_step(s);
 }
 
-int __real_uv_spawn(uv_loop_t *loop, uv_process_t *process, const uv_process_options_t *options);
-int __wrap_uv_spawn(uv_loop_t *loop, uv_process_t *process, const uv_process_options_t *options);
-int __wrap_uv_spawn(uv_loop_t *loop, uv_process_t *process, const uv_process_options_t *options)
+#define SPAWN_ARGS                                                                                                                         \
+	pid_t *pid, const char *path, const posix_spawn_file_actions_t *files, const posix_spawnattr_t *attributes, char *const argv[],        \
+		char *const env[]
+
+int __real_posix_spawn(SPAWN_ARGS);
+int __wrap_posix_spawn(SPAWN_ARGS);
+int __wrap_posix_spawn(SPAWN_ARGS)
 {
 	step();
-	int code = __real_uv_spawn(loop, process, options);
+	int code = __real_posix_spawn(pid, path, files, attributes, argv, env);
 	step();
 	return code;
 }

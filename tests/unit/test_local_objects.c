@@ -275,10 +275,12 @@ static void a_part_that_cannot_be_read_is_not_an_absent_one(void **state)
 	error err = {0};
 	cJSON *out = NULL;
 	cJSON_Delete(apply(f, "j", "{}", "{\"x\":1}"));
+	objects_close(f->store);
 	sqlite3 *db = NULL;
 	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, "UPDATE objects SET status = '{\"a\":'", NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
+	assert_int_equal(objects_open(f->path, &f->store, &err), 0);
 	assert_int_equal(objects_get(f->store, OBJECT_JOB, "default", "j", &out, &err), ERROR_CORRUPT);
 	assert_non_null(strstr(err.text, "IncrementalLearningJob default/j"));
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -24,10 +25,9 @@
 
 struct worker {
 	worker_events events;
-	uv_process_t process; /* the supervisor, if this agent started it */
 	uv_poll_t wake;
 	int wake_fd;
-	bool has_process, process_closing, has_wake, gone, freed;
+	bool has_wake, gone, freed;
 	int open; /* handles whose close callback is to come */
 };
 
@@ -99,7 +99,7 @@ void worker_end(const char *folder)
 
 static void maybe_closed(worker *w)
 {
-	if (!w->freed || w->open > 0 || (w->has_process && !w->process_closing))
+	if (!w->freed || w->open > 0)
 		return;
 	worker_events events = w->events;
 	free(w);
@@ -111,15 +111,6 @@ static void on_closed(uv_handle_t *handle)
 	worker *w = handle->data;
 	w->open--;
 	maybe_closed(w);
-}
-
-static void process_close(worker *w)
-{
-	if (!w->has_process || w->process_closing)
-		return;
-	w->process_closing = true;
-	w->open++;
-	uv_close((uv_handle_t *)&w->process, on_closed);
 }
 
 static void wake_close(worker *w)
@@ -172,9 +163,6 @@ void worker_free(worker *w)
 	if (w == NULL)
 		return;
 	w->freed = true;
-	/* One that has ended is awaited in a moment; one that goes on has another parent when this agent is gone. */
-	if (!w->gone)
-		process_close(w);
 	wake_close(w);
 	maybe_closed(w);
 }
@@ -217,39 +205,50 @@ static int make_fifo(const char *folder, const char *name, error *err)
 	return code;
 }
 
-static void on_exit_seen(uv_process_t *process, int64_t code, int signal)
-{
-	worker *w = process->data;
-	if (code != 0 || signal != 0)
-		log_error("local", "a supervisor ended early", L_INT("exit", code), L_INT("signal", signal));
-	process_close(w);
-}
-
-static int spawn(worker *w, uv_loop_t *loop, const char *supervisor, const char *folder, const int fds[WORKER_FDS], error *err)
+/* posix_spawn, unlike fork, copies no page tables: the agent goes on at once. How the supervisor ends shows in its folder. */
+static int spawn(const char *supervisor, const char *folder, const int fds[WORKER_FDS], error *err)
 {
 	char *args[] = {(char[]){"ilmare-worker"}, mem_strdup(folder), NULL};
-	uv_stdio_container_t stdio[WORKER_FDS] = {{.flags = UV_IGNORE}, {.flags = UV_IGNORE}};
-	for (int i = 2; i < WORKER_FDS; i++) {
-		stdio[i].flags = UV_INHERIT_FD;
-		stdio[i].data.fd = fds[i];
-	}
-	uv_process_options_t options = {
-		.exit_cb = on_exit_seen, .file = supervisor, .args = args, .flags = UV_PROCESS_DETACHED, .stdio_count = WORKER_FDS, .stdio = stdio};
-	w->has_process = true;
-	w->process.data = w;
-	int code = uv_spawn(loop, &w->process, &options);
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	sigset_t none, defaults;
+	sigemptyset(&none);
+	sigemptyset(&defaults);
+	sigaddset(&defaults, SIGCHLD);
+	sigaddset(&defaults, SIGPIPE);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setsigdefault(&attributes, &defaults);
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+	posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
+	for (int i = WORKER_FD_LOCK; i < WORKER_FDS; i++)
+		posix_spawn_file_actions_adddup2(&files, fds[i], i);
+	int code = posix_spawn(&(pid_t){0}, supervisor, &files, &attributes, args, environ);
+	posix_spawn_file_actions_destroy(&files);
+	posix_spawnattr_destroy(&attributes);
 	free(args[1]);
-	return code == 0 ? 0 : error_set(err, ERROR_IO, "cannot run %s: %s", supervisor, uv_strerror(code));
+	return code == 0 ? 0 : error_set(err, ERROR_IO, "cannot run %s: %s", supervisor, strerror(code));
 }
 
-/* The files that go to the supervisor, and our end of the FIFO. fds[2] is the standard error output, which the supervisor has until it has
- * detached. */
+/* Never one of the numbers that they get in the supervisor: there one would take another's place. */
+static int open_above(const char *folder, const char *name, int flags)
+{
+	int fd = open_inside(folder, name, flags);
+	if (fd < 0 || fd >= WORKER_FDS)
+		return fd;
+	int above = fcntl(fd, F_DUPFD_CLOEXEC, WORKER_FDS);
+	close(fd);
+	return above;
+}
+
+/* The files that go to the supervisor, and our end of the FIFO. Its standard error output is ours until it has detached. */
 static int open_files(const char *folder, int fds[WORKER_FDS], int *wake, error *err)
 {
-	fds[2] = STDERR_FILENO;
-	fds[WORKER_FD_LOCK] = open_inside(folder, WORKER_LOCK, O_RDWR | O_CREAT);
-	fds[WORKER_FD_WAKE] = open_inside(folder, WORKER_WAKE, O_RDWR | O_NONBLOCK);
-	fds[WORKER_FD_CONTROL] = open_inside(folder, WORKER_CONTROL, O_RDWR | O_NONBLOCK);
+	fds[WORKER_FD_LOCK] = open_above(folder, WORKER_LOCK, O_RDWR | O_CREAT);
+	fds[WORKER_FD_WAKE] = open_above(folder, WORKER_WAKE, O_RDWR | O_NONBLOCK);
+	fds[WORKER_FD_CONTROL] = open_above(folder, WORKER_CONTROL, O_RDWR | O_NONBLOCK);
 	*wake = open_inside(folder, WORKER_WAKE, O_RDONLY | O_NONBLOCK);
 	if (fds[WORKER_FD_LOCK] < 0 || fds[WORKER_FD_WAKE] < 0 || fds[WORKER_FD_CONTROL] < 0 || *wake < 0)
 		return error_errno(err, errno, "cannot open the files of %s", folder);
@@ -279,7 +278,7 @@ int worker_start(uv_loop_t *loop, const char *supervisor, const char *folder, co
 		*out = w;
 		code = wake_open(w, loop, wake, err);
 		if (code == 0)
-			code = spawn(w, loop, supervisor, folder, fds, err);
+			code = spawn(supervisor, folder, fds, err);
 	} else if (wake >= 0) {
 		close(wake);
 	}

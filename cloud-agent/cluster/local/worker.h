@@ -1,7 +1,8 @@
 /* One worker as the agent sees it: its folder, its supervisor, and being told when something changes (supervisor/contract.h).
  *
  * A worker is alive as long as its supervisor is. That it lives shows in the lock on the worker's folder, that it
- * ends in the end of file on a FIFO, so both work the same for a supervisor that an earlier agent started. Loop thread.
+ * ends in the end of file on a FIFO, so both work the same for a supervisor that an earlier agent started. Nobody waits for it: the program
+ * has to ignore SIGCHLD, or it leaves a zombie. Loop thread.
  */
 #ifndef LOCAL_WORKER_H
 #define LOCAL_WORKER_H
