@@ -212,15 +212,17 @@ class Disks:
 
 
 class Broker(Process):
-    """persist: "stop" keeps its state through stop() alone, "always" also through kill() (it saves after each change)."""
+    """persist: "stop" keeps its state through stop() alone, "always" also through kill() (it saves after each change). also: addresses beside
+    loopback."""
 
-    def __init__(self, world, name="mosquitto", persist="stop", config=""):
+    def __init__(self, world, name="mosquitto", persist="stop", config="", also=()):
         self.port, self.lives, self.life = free_port(), 0, None  # life: its number, None from when it is told to end to when it listens again
         self.dir = world.path / name
         self.dir.mkdir()
         lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {self.dir}/",
                  "log_dest stderr", "log_type all" if os.environ.get("ILMARE_TEST_VERBOSE") else "log_type notice",
                  "log_type error", "log_type warning", "max_inflight_messages 0", "max_queued_messages 0", "set_tcp_nodelay true"]
+        lines += [f"listener {self.port} {address}" for address in also]
         if persist == "always":
             lines += ["autosave_on_changes true", "autosave_interval 1"]
         if os.geteuid() == 0:
@@ -249,6 +251,17 @@ class Broker(Process):
         self.life = None
         return super().end(how, patience)
 
+    # How mosquitto's own clients get in, to say something and to listen, and a topic that they may say and hear something on.
+
+    def writer(self):
+        return ["-h", "127.0.0.1", "-p", str(self.port)]
+
+    def reader(self):
+        return self.writer()
+
+    def mark(self):
+        return f"test/{os.urandom(6).hex()}"
+
     def forget(self):
         """It has lost its state; call it while stopped."""
         assert not self.alive()
@@ -260,7 +273,7 @@ class Broker(Process):
         if not isinstance(payload, (bytes, str)):
             payload = json.dumps(payload)
         data = payload.encode() if isinstance(payload, str) else payload
-        command = ["mosquitto_pub", "-h", "127.0.0.1", "-p", str(self.port), "-V", "5", "-q", "1", "-t", topic]
+        command = ["mosquitto_pub", *self.writer(), "-V", "5", "-q", "1", "-t", topic]
         command += ["-s"] if data else ["-n"]
         done = subprocess.run(command + (["-r"] if retain else []), input=data, capture_output=True, timeout=PATIENCE)
         assert done.returncode == 0, f"mosquitto_pub {topic}: {done.stderr.decode()}"
@@ -283,9 +296,9 @@ class Topics:
 
     def __init__(self, world, broker, filters=("ilmare/v1/#",), listener=None):
         self.messages, self.changed, self.listener = [], threading.Condition(), listener
-        mark = f"test/{os.urandom(6).hex()}"
+        mark = broker.mark()
         broker.publish(mark, "here", retain=True)
-        command = ["mosquitto_sub", "-h", "127.0.0.1", "-p", str(broker.port), "-V", "5", "-q", "1", "--retain-as-published", "-F", "%r %t %x"]
+        command = ["mosquitto_sub", *broker.reader(), "-V", "5", "-q", "1", "--retain-as-published", "-F", "%r %t %x"]
         for each in (*filters, mark):
             command += ["-t", each]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
