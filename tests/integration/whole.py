@@ -67,14 +67,15 @@ while True:
 
 class Whole:
     """metrics: accuracy of new and old model that each evaluation reports. Every 10 samples make a round. secret: a Secret manifest that the
-    job names. hot: models are updated in place. never:
-    workers that fail are not started again. name, data_name: of the job and of its Dataset. The inference worker leaves its environment in
+    job names. hot: models are updated in place. never: workers that fail are not started again. name, data_name: of the job and of its
+    Dataset. folder: where its data and models are. prefix: words before a worker's command. The inference worker leaves its environment in
     `environment`."""
 
-    def __init__(self, world, broker, edge, cloud, metrics=(0.9, 0.5), secret=None, hot=False, never=False, name="j", data_name="d"):
+    def __init__(self, world, broker, edge, cloud, metrics=(0.9, 0.5), secret=None, hot=False, never=False, name="j", data_name="d", folder="job",
+                 prefix=()):
         self.world, self.broker, self.edge, self.cloud = world, broker, edge, cloud
-        self.hot, self.never, self.name, self.data_name = hot, never, name, data_name
-        self.folder = world.path / "job"
+        self.hot, self.never, self.name, self.data_name, self.prefix = hot, never, name, data_name, list(prefix)
+        self.folder = world.path / folder
         self.environment, self.secret = self.folder / "environment", secret
         for name in ("data", "models", "output"):
             (self.folder / name).mkdir(parents=True)
@@ -90,7 +91,7 @@ class Whole:
         self.write(lambda objects: None)
 
     def template(self, kind, metrics):
-        command = ["/usr/bin/python3", "-S", "-B", str(self.world.path / "worker.py"), kind, json.dumps(metrics), str(self.folder)]
+        command = [*self.prefix, "/usr/bin/python3", "-S", "-B", str(self.world.path / "worker.py"), kind, json.dumps(metrics), str(self.folder)]
         policy = {"restartPolicy": "Never"} if self.never else {}
         return {"spec": {"nodeName": self.edge.node, **policy, "containers": [{"name": kind, "command": command}]}}
 
@@ -105,23 +106,27 @@ class Whole:
         inference = {"spec": {"nodeName": self.edge.node, "containers": [{"name": "i", "command": serve}]}}
         credential = {"credentialName": self.secret["metadata"]["name"]} if self.secret else {}
         return [self.secret] * bool(self.secret) + [thing("Dataset", self.data_name, {"url": str(self.samples), "format": "txt", "nodeName": self.edge.node}),
-                thing("Model", "initial", {"url": str(self.folder / "models" / "initial.bin"), "format": "bin"}),
-                thing("Model", "deploy", {"url": str(self.folder / "models" / "deploy.bin"), "format": "bin"}),
+                thing("Model", self.model("initial"), {"url": str(self.folder / "models" / "initial.bin"), "format": "bin"}),
+                thing("Model", self.model("deploy"), {"url": str(self.folder / "models" / "deploy.bin"), "format": "bin"}),
                 thing("IncrementalLearningJob", self.name, {
-                    "initialModel": {"name": "initial"}, "dataset": {"name": self.data_name, "trainProb": 0.8},
+                    "initialModel": {"name": self.model("initial")}, "dataset": {"name": self.data_name, "trainProb": 0.8},
                     "trainSpec": {"template": self.template("train", metrics), "trigger": {"checkPeriodSeconds": 1, "condition": condition}},
                     "evalSpec": {"template": self.template("eval", metrics)},
-                    "deploySpec": {"model": {"name": "deploy", "hotUpdateEnabled": self.hot, "pollPeriodSeconds": 1}, "trigger": {"checkPeriodSeconds": 1, "condition": deploy},
+                    "deploySpec": {"model": {"name": self.model("deploy"), "hotUpdateEnabled": self.hot, "pollPeriodSeconds": 1}, "trigger": {"checkPeriodSeconds": 1, "condition": deploy},
                                    "template": inference},
                     "outputDir": str(self.folder / "output"), **credential})]
+
+    def model(self, name):
+        """Name of a Model: jobs beside the usual one have models of their own."""
+        return name if self.folder.name == "job" else f"{self.folder.name}-{name}"
 
     def write(self, change):
         """The manifests, with a change to the objects as they are by default: {kind/name: object}."""
         objects = {f"{each['kind']}/{each['metadata']['name']}": each for each in self.objects(self.metrics)}
         change(objects)
-        new = self.cloud.manifests / "job.new"
+        new = self.cloud.manifests / f"{self.folder.name}.new"
         new.write_text("---\n".join(json.dumps(each) + "\n" for each in objects.values()))
-        new.rename(self.cloud.manifests / "job.yaml")
+        new.rename(self.cloud.manifests / f"{self.folder.name}.yaml")
 
     def feed(self, n=10):
         with open(self.samples, "a", encoding="utf-8") as file:
