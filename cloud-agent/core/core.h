@@ -448,6 +448,8 @@ bool serves_hot(const facts *f, const job_view *v);
 /* ---- pod.c ---- */
 
 cJSON *pod_build(const controller *c, const job *j, enum worker_kind kind, int64_t round, const char *name);
+/* The Secret whose keys a container of it gets, but no address of the object store; NULL: none. */
+const char *pod_without_endpoint(const cJSON *body);
 
 /* ---- publisher.c ---- */
 

@@ -246,7 +246,10 @@ static void patch_answered(controller *c, flight *f, int code, const char *text,
 	cJSON_Delete(object);
 	if (code == ERROR_LIMIT && !f->compact)
 		j->compact = true; /* the object is too large: once more with less */
-	job_failed(c, j, code, "the status cannot be written", text, retry_after_ms);
+	job_failed(c, j, code,
+		code == ERROR_LIMIT ? "the status cannot be written, since the object is as large as the cluster allows" :
+							  "the status cannot be written",
+		text, retry_after_ms);
 }
 
 void remember_made(job *j, enum worker_kind kind, int64_t round, const char *uid, const char *node_name)
@@ -268,6 +271,17 @@ static bool pod_known(const controller *c, const flight *f, const cJSON *object)
 	return p != NULL && strcmp(p->uid, object_text(object, "metadata", "uid")) == 0;
 }
 
+/* A Secret that does not say where its object store is may be meant so: the template may say it, or the worker know it. It is rarely so. */
+static void tell_incomplete(controller *c, job *j, const cJSON *body)
+{
+	const char *secret = pod_without_endpoint(body);
+	if (secret == NULL)
+		return;
+	char *message = mem_printf("Secret %s has no annotation s3-endpoint, so S3_ENDPOINT_URL is not set where its keys are", secret);
+	event_add(c, j, true, "SecretIncomplete", message);
+	free(message);
+}
+
 static void create_answered(controller *c, flight *f, int code, const char *text, cJSON *object, int64_t retry_after_ms)
 {
 	job *j = f->job;
@@ -287,8 +301,10 @@ static void create_answered(controller *c, flight *f, int code, const char *text
 		remember_made(j, f->worker, f->round, object != NULL ? object_text(object, "metadata", "uid") : NULL,
 			object_text(object != NULL ? object : f->body, "spec", "nodeName"));
 		char *message = mem_printf("%s for round %lld", f->name, (long long)f->round);
-		if (code == 0)
+		if (code == 0) {
 			event_add(c, j, false, "PodCreated", message);
+			tell_incomplete(c, j, f->body);
+		}
 		free(message);
 	} else if (code == ERROR_EXISTS && object != NULL) {
 		char *message = mem_printf("pod %s exists and belongs to something else", f->name);

@@ -166,10 +166,22 @@ static bool text_differs(const char *a, const char *b)
 	return a == NULL || b == NULL ? a != b : strcmp(a, b) != 0;
 }
 
+/* Grows with each change of the spec, where the cluster counts them. */
+static double generation(const cJSON *object)
+{
+	const cJSON *number = json_member(json_member(object, "metadata"), "generation");
+	return cJSON_IsNumber(number) ? number->valuedouble : 0;
+}
+
 static void take_object(controller *c, job *j, cJSON *object)
 {
 	job_view *before = j->view;
 	cJSON *object_before = j->object;
+	if (object_before != NULL && generation(object) > generation(object_before)) {
+		/* Whatever was refused before may have been mended: once more, at once. */
+		j->retry_at = j->retry_delay = j->inference_retry_at = j->inference_delay = 0;
+		j->compact = false;
+	}
 	free(j->rv);
 	j->rv = mem_strdup(object_text(object, "metadata", "resourceVersion"));
 	j->object = object;

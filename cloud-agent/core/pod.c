@@ -114,6 +114,16 @@ static void env_inference(made *m)
 		env_hot_update(m, m->files.hot_folder);
 }
 
+static bool env_names(const cJSON *env, const char *name)
+{
+	const cJSON *entry;
+	cJSON_ArrayForEach(entry, env) {
+		if (strcmp(object_text(entry, NULL, "name"), name) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* The values themselves never enter the core: whoever starts the worker puts them in the place of the references. */
 void pod_env_credential(const controller *c, const job *j, cJSON *env, const char *secret)
 {
@@ -124,6 +134,23 @@ void pod_env_credential(const controller *c, const job *j, cJSON *env, const cha
 		env_put(env, "S3_ENDPOINT_URL", endpoint);
 	env_put_key(env, "ACCESS_KEY_ID", secret);
 	env_put_key(env, "SECRET_ACCESS_KEY", secret);
+}
+
+const char *pod_without_endpoint(const cJSON *body)
+{
+	static const char *const lists[] = {"initContainers", "containers"};
+	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+		const cJSON *container, *entry;
+		cJSON_ArrayForEach(container, json_member(json_member(body, "spec"), lists[i])) {
+			const cJSON *env = json_member(container, "env");
+			cJSON_ArrayForEach(entry, env) {
+				const cJSON *ref = json_member(json_member(entry, "valueFrom"), "secretKeyRef");
+				if (ref != NULL && strcmp(object_text(entry, NULL, "name"), "ACCESS_KEY_ID") == 0 && !env_names(env, "S3_ENDPOINT_URL"))
+					return object_text(ref, NULL, "name");
+			}
+		}
+	}
+	return NULL;
 }
 
 static const char *lc_server(const controller *c, const char *node_name)
@@ -154,16 +181,6 @@ static void env_build(made *m, enum worker_kind kind, int64_t round, const char 
 		env_put(m->env, "DATA_PATH_PREFIX", m->c->cfg.workers_in_place ? "" : POD_DATA_PREFIX);
 	if (secret != NULL)
 		pod_env_credential(m->c, m->j, m->env, secret);
-}
-
-static bool env_names(const cJSON *env, const char *name)
-{
-	const cJSON *entry;
-	cJSON_ArrayForEach(entry, env) {
-		if (strcmp(object_text(entry, NULL, "name"), name) == 0)
-			return true;
-	}
-	return false;
 }
 
 /* The template's own variables, then ours. */

@@ -1,7 +1,10 @@
 """The whole loop with real parts: both agents, a broker, workers as processes. Faults between any two steps lose nothing."""
 
+import contextlib
 import hashlib
+import json
 import random
+import sqlite3
 import time
 
 from agents import until
@@ -35,6 +38,18 @@ class WholeLoop(Case):
             self.assertEqual(state["deployed"]["sha256"], hashlib.sha256(served).hexdigest())
         self.assertEqual(sorted(self.whole.rounds()), [1, 2, 3])
         self.whole.check_samples()
+        # The Model's own status says so too.
+        until(lambda: self.status_of("deploy").get("updateTime") == state["deployed"]["since"], lambda: self.status_of("deploy"), patience=40)
+        self.assertEqual(self.status_of("deploy")["metrics"], [{"key": "accuracy", "value": "0.9"}])
+        self.assertEqual(self.status_of("initial"), {})
+
+    def status_of(self, model):
+        """As the agent, which has its database for itself, left it when it was stopped."""
+        self.cloud.stop()
+        with contextlib.closing(sqlite3.connect(self.cloud.state / "cluster.db")) as database:
+            text, = database.execute("SELECT status FROM objects WHERE name = ?", (self.whole.model(model),)).fetchone()
+        self.cloud.start()
+        return json.loads(text or "{}")
 
     def test_a_model_that_is_no_better_is_refused(self):
         self.begin(metrics=(0.5, 0.5))

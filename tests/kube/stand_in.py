@@ -1,7 +1,8 @@
 """Stands in for the image of a training project: train.py, eval.py and inference.py as its arguments say, with no machine learning in it.
 
 It uses what Sedna's library uses: the variables, the prefix that it cuts from paths, two results for a trained model (the one that serves and
-the one to go on from), five attempts 3 s apart. STAND_IN_METRICS: JSON list, the metrics of each evaluated model in order.
+the one to go on from), five attempts 3 s apart. With hot update the model is loaded when the configuration says so, and each time it is told.
+STAND_IN_METRICS: JSON list, the metrics of each evaluated model in order.
 """
 
 import json
@@ -60,7 +61,19 @@ def evaluate():
 
 def infer():
     print(f"serves {pathlib.Path(env['MODEL_URL']).read_text().strip()}", flush=True)
-    signal.sigwait([signal.SIGTERM])
+    seen = None
+    while env.get("MODEL_HOT_UPDATE") == "true" and signal.sigtimedwait([signal.SIGTERM], int(env["MODEL_POLL_PERIOD_SECONDS"])) is None:
+        config = pathlib.Path(env["MODEL_HOT_UPDATE_CONFIG"])
+        config = json.loads(config.read_text())["model_config"] if config.exists() else {}
+        if config.get("model_update_time") == seen:
+            continue
+        # As a container it would see the path that stands there; here the folder is where the configuration is.
+        file = pathlib.Path(env["MODEL_HOT_UPDATE_CONFIG"]).parent / pathlib.Path(config["model_path"]).name
+        print(f"serves {file.read_text().strip()}", flush=True)
+        seen = config["model_update_time"]
+        report("deploy", [{"format": "pb", "url": config["model_path"], "metrics": None}])
+    if env.get("MODEL_HOT_UPDATE") != "true":
+        signal.sigwait([signal.SIGTERM])
 
 
 if __name__ == "__main__":

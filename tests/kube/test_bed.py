@@ -234,7 +234,13 @@ class CustomResources(Case):
         self.api.patch("Dataset", self.ns, "traffic-signs", {"status": {"numberOfSamples": 41}}, sub="status")
         row = self.api.table("Dataset", self.ns)[0]
         self.assertEqual([row["Node"], row["Samples"], row["Format"]], ["edge-1", 41, "txt"])
-        self.assertEqual(self.api.table("Model", self.ns)[0]["Format"], "ckpt")
+        row = self.api.table("Model", self.ns)[0]
+        self.assertEqual([row["Format"], row["Metric"], row["Value"], row["Updated"]], ["ckpt", None, None, None])
+        metrics = [{"key": "precision", "value": "[0.9,0.8]"}, {"key": "recall", "value": "0.7"}]
+        self.api.patch("Model", self.ns, "signs-initial", {"status": {"updateTime": "2026-01-02T03:04:05.678Z", "metrics": metrics}}, sub="status")
+        row = self.api.table("Model", self.ns)[0]
+        self.assertEqual([row["Metric"], row["Value"]], ["precision", "[0.9,0.8]"])
+        self.assertRegex(row["Updated"], r"^\d+d$")
 
     def test_names(self):
         found = {r["name"]: r for r in self.api.request("GET", "/apis/sedna.io/v1alpha1")["resources"]}

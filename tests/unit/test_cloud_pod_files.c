@@ -184,6 +184,40 @@ static void a_models_secret_is_awaited(void **state)
 	harness_free(h);
 }
 
+static int count_events(const harness *h, const char *reason)
+{
+	const cJSON *event;
+	int n = 0;
+	cJSON_ArrayForEach(event, h->events) {
+		n += strcmp(event->valuestring, reason) == 0;
+	}
+	return n;
+}
+
+/* The keys, but no address: said with each pod, unless the template has one. */
+static void a_secret_without_an_address(void **state)
+{
+	(void)state;
+	harness *h = in_cluster();
+	set_text(h, OBJECT_JOB, "j", "credentialName", "key");
+	add_secret(h, "key", NULL);
+	begin(h);
+	assert_string_equal(env(first_container(harness_pod(h, WORKER_INFERENCE, 0)), "S3_ENDPOINT_URL"), "(none)");
+	assert_int_equal(count_events(h, "SecretIncomplete"), 1);
+	cJSON *template = cJSON_GetObjectItem(cJSON_GetObjectItem(harness_spec(h, "j"), "trainSpec"), "template");
+	cJSON *container = cJSON_GetArrayItem(cJSON_GetObjectItem(cJSON_GetObjectItem(template, "spec"), "containers"), 0);
+	cJSON *entry = cJSON_CreateObject();
+	json_put_string(entry, "name", "S3_ENDPOINT_URL");
+	json_put_string(entry, "value", "http://minio");
+	cJSON_AddItemToArray(cJSON_GetObjectItem(container, "env"), entry);
+	harness_touch(h, OBJECT_JOB, "j");
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
+	assert_string_equal(env(first_container(harness_pod(h, WORKER_TRAIN, 1)), "S3_ENDPOINT_URL"), "http://minio");
+	assert_int_equal(count_events(h, "SecretIncomplete"), 1);
+	add_secret(h, "key", "minio:9000");
+	harness_free(h);
+}
+
 static void hot_update(void **state)
 {
 	(void)state;
@@ -237,6 +271,7 @@ int main(void)
 		cmocka_unit_test(remote_files_are_fetched),
 		cmocka_unit_test(a_remote_output_folder),
 		cmocka_unit_test(a_models_secret_is_awaited),
+		cmocka_unit_test(a_secret_without_an_address),
 		cmocka_unit_test(hot_update),
 		cmocka_unit_test(nodes_that_are_away),
 	};

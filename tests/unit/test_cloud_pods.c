@@ -369,6 +369,29 @@ static void test_cluster_errors(void **state)
 	harness_free(h);
 }
 
+/* What was refused is tried again at once when the spec has changed, and not when something else of the object has. */
+static void test_mended(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	for (int i = 0; i < 4; i++) {
+		h->refuse_create = ERROR_DENIED;
+		if (i == 0)
+			harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
+		else
+			harness_wake(h, 60 * 1000);
+		assert_int_equal(h->refuse_create, 0);
+	}
+	harness_touch(h, OBJECT_JOB, "j");
+	harness_run(h);
+	assert_false(harness_has_pod(h, "j", WORKER_TRAIN, 1));
+	json_put_int(cJSON_GetObjectItem(harness_object(h, OBJECT_JOB, "j"), "metadata"), "generation", 2);
+	harness_touch(h, OBJECT_JOB, "j");
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
+	harness_free(h);
+}
+
 int main(void)
 {
 	mem_init();
@@ -386,6 +409,7 @@ int main(void)
 		cmocka_unit_test(test_another_uid),
 		cmocka_unit_test(test_conflict_met),
 		cmocka_unit_test(test_cluster_errors),
+		cmocka_unit_test(test_mended),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
