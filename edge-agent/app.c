@@ -285,7 +285,8 @@ static int start_link(app *a, error *err)
 		.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch, .on_room = on_room};
 	char *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
 	struct mqtt_subscription subscriptions[] = {{.filter = filter, .qos = 1, .retain_as_published = true}, {.qos = 1, .no_local = true}};
-	mqtt_agent agent = {.client_id = a->options->node, .subscriptions = subscriptions, .n_subscriptions = 2};
+	mqtt_agent agent = {
+		.client_id = a->options->node, .certificate_name = a->options->node, .subscriptions = subscriptions, .n_subscriptions = 2};
 
 	edge_agent_will(a->agent, &a->presence_topic, &will);
 	agent.presence = subscriptions[1].filter = a->presence_topic;

@@ -38,7 +38,7 @@ struct mqtt_client {
 	void *done_ctx;
 
 	struct mqtt_counters counters;
-	char problem[256];
+	char problem[400];
 };
 
 /* client.c */

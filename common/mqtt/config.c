@@ -112,6 +112,7 @@ struct settings *settings_new(const struct mqtt_config *config)
 	s->c.ca_file = mem_strdup(config->ca_file);
 	s->c.cert_file = mem_strdup(config->cert_file);
 	s->c.key_file = mem_strdup(config->key_file);
+	s->c.certificate_name = mem_strdup(config->certificate_name);
 	s->c.will.topic = mem_strdup(config->will.topic);
 	s->c.will.payload = config->will.len > 0 ? mem_strndup(config->will.payload, config->will.len) : NULL;
 	for (size_t i = 0; i < config->n_subscriptions; i++) {
@@ -137,6 +138,7 @@ void settings_free(struct settings *s)
 	free((void *)s->c.ca_file);
 	free((void *)s->c.cert_file);
 	free((void *)s->c.key_file);
+	free((void *)s->c.certificate_name);
 	free((void *)s->c.will.topic);
 	free((void *)s->c.will.payload);
 	for (size_t i = 0; i < s->c.n_subscriptions; i++)

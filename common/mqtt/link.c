@@ -50,6 +50,7 @@ static void destroy(struct link *l)
 	inbox_free(l->inbox);
 	settings_free(l->settings);
 	free(l->operations);
+	free(l->diagnosis);
 	uv_cond_destroy(&l->wake);
 	uv_mutex_destroy(&l->lock);
 	free(l);

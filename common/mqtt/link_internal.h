@@ -41,6 +41,9 @@ struct link {
 	char host[300]; /* host:port, for texts */
 	bool tls;
 	char tls_text[160]; /* OpenSSL's first complaint in this attempt */
+	bool unexplained;   /* the last attempt's TLS failed, and the library said little or nothing about why */
+	char *diagnosis;    /* what we found out ourselves since then; NULL: nothing */
+	bool other_name;    /* our certificate is another's, and that was said */
 };
 
 /* On the link's thread. */

@@ -22,6 +22,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/mqtt/diagnosis.h"
 #include "common/mqtt/link_internal.h"
 #include "common/mqtt/nodelay.h"
 #include "common/mqtt/reason.h"
@@ -133,15 +134,18 @@ static void on_connect_failure(void *context, MQTTAsync_failureData5 *response)
 
 	if (reason)
 		text = describe_reason(reason, "the connection");
+	else if (l->tls && l->diagnosis)
+		text = mem_strdup(l->diagnosis);
 	else if (*l->tls_text)
 		text = describe_tls(l);
-	else if (l->tls) /* the library says no more than that */
+	else if (l->tls) /* the library says no more than that; the next attempt looks into it */
 		text = mem_printf(
 			"no connection to %s: refused, unreachable, no TLS there, its certificate is for another name, or it does not accept this "
 			"client's certificate",
 			l->host);
 	else
 		text = mem_printf("no connection to %s: refused, unreachable, or not an MQTT broker without TLS", l->host);
+	l->unexplained = !reason && l->tls;
 	link__tell(l, EVENT_OPEN_ERROR, 0, reason, text);
 }
 
@@ -384,6 +388,41 @@ static int check_files(struct link *l)
 	return 0;
 }
 
+/* Before an attempt: what went wrong in the one before, as far as the library did not say. It costs a connection. */
+static void diagnose(struct link *l, const struct broker_url *broker)
+{
+	const struct mqtt_config *c = &l->settings->c;
+	const struct diagnosis d = {.label = l->host,
+		.host = broker->host,
+		.address = l->addresses,
+		.ca_file = c->ca_file,
+		.cert_file = c->cert_file,
+		.key_file = c->key_file};
+
+	free(l->diagnosis);
+	l->diagnosis = NULL;
+	if (!l->unexplained)
+		return;
+	l->unexplained = false;
+	atomic_store(&l->resolving, true); /* as unhurried as a name server: nobody waits for it */
+	l->diagnosis = diagnosis_run(&d);
+	atomic_store(&l->resolving, false);
+}
+
+/* A certificate that was copied to the wrong machine works, up to the broker's access rules. */
+static void check_name(struct link *l)
+{
+	const struct mqtt_config *c = &l->settings->c;
+	char *name = c->certificate_name && c->cert_file ? diagnosis_certificate_name(c->cert_file) : NULL;
+	bool other = name && strcmp(name, c->certificate_name) != 0;
+
+	if (other && !l->other_name)
+		log_warn("mqtt", "the certificate is another's: a broker that goes by its name refuses what is said here",
+			L_STR("file", c->cert_file), L_STR("certificate", name), L_STR("name", c->certificate_name));
+	l->other_name = other;
+	free(name);
+}
+
 void link__paho_open(struct link *l, const struct broker_url *broker, uint32_t address)
 {
 	char numeric[NI_MAXHOST] = "";
@@ -393,6 +432,12 @@ void link__paho_open(struct link *l, const struct broker_url *broker, uint32_t a
 	l->tls = broker->tls;
 	l->tls_text[0] = '\0';
 	if ((broker->tls && check_files(l)) || resolve(l, broker, address, numeric, sizeof numeric) || link__is_closing(l))
+		return;
+	if (broker->tls) {
+		check_name(l);
+		diagnose(l, broker);
+	}
+	if (link__is_closing(l))
 		return;
 	if ((rc = create(l, broker, numeric)) == MQTTASYNC_SUCCESS)
 		rc = start_connect(l, broker);
