@@ -107,11 +107,11 @@ class Demo:
             os.chmod(self.home, 0o711)
             os.chmod(self.home / "broker", 0o777)  # mosquitto leaves root behind
             path.write_text(text)
-        program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-        process = self.start("mosquitto", [program, "-c", str(path)])
+        mosquitto = [shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", str(path)]
+        process = self.start("broker", [self.options.broker, str(self.broker_port)] if self.options.broker else mosquitto)
         while not accepts(self.broker_port):
             if process.poll() is not None:
-                raise Failed(f"mosquitto ended at once:\n{(self.home / 'mosquitto.log').read_text()[-800:]}")
+                raise Failed(f"the broker ended at once:\n{(self.home / 'broker.log').read_text()[-800:]}")
             time.sleep(0.02)
 
     def start_edge(self):
@@ -229,7 +229,7 @@ class Demo:
 
     def stop_broker(self):
         self.story.tell("  !! the broker is stopped")
-        self.stop("mosquitto")
+        self.stop("broker")
         self.stop("follow")
         time.sleep(5)  # an outage has to last
         self.story.tell("  !! the broker is started again")
@@ -312,7 +312,7 @@ class Demo:
     def end(self, failed):
         """Stop everything; False if an agent did not end as it should."""
         well = True
-        for name in ("cloud", "edge", "follow", "mosquitto"):
+        for name in ("cloud", "edge", "follow", "broker"):
             if name in self.processes:
                 try:
                     self.stop(name)
@@ -329,6 +329,7 @@ class Demo:
 def main():
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--broker", help=argparse.SUPPRESS)  # a program to run with a port, instead of mosquitto
     parser.add_argument("--keep", action="store_true", help="go on running afterwards, until Ctrl-C")
     parser.add_argument("--keep-files", action="store_true", help="leave the folder of this run")
     demo = Demo(parser.parse_args())

@@ -33,6 +33,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PATIENCE = float(os.environ.get("ILMARE_TEST_PATIENCE", "20"))  # seconds that anything may take before a test gives up on it
+OTHER_BROKER = os.environ.get("ILMARE_TEST_BROKER")  # a program to run with a port, instead of mosquitto
 
 
 def build_dir():
@@ -213,7 +214,7 @@ class Disks:
 
 class Broker(Process):
     """persist: "stop" keeps its state through stop() alone, "always" also through kill() (it saves after each change). also: addresses beside
-    loopback."""
+    loopback. With ILMARE_TEST_BROKER another program, run as PROGRAM PORT, which keeps nothing and knows no config."""
 
     def __init__(self, world, name="mosquitto", persist="stop", config="", also=()):
         self.port, self.lives, self.life = free_port(), 0, None  # life: its number, None from when it is told to end to when it listens again
@@ -228,7 +229,12 @@ class Broker(Process):
         if os.geteuid() == 0:
             lines.append("user root")  # else it gives root up, and with it this folder
         (self.dir / "mosquitto.conf").write_text("\n".join(lines + [config]) + "\n")
-        super().__init__(world, name, [shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", self.dir / "mosquitto.conf"])
+        command = [shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", self.dir / "mosquitto.conf"]
+        if OTHER_BROKER:
+            if config or also:
+                raise unittest.SkipTest("the other broker knows no mosquitto.conf")
+            command = [OTHER_BROKER, self.port]
+        super().__init__(world, name, command)
 
     @property
     def url(self):
@@ -238,11 +244,11 @@ class Broker(Process):
         super().start()
 
         def accepts():
-            assert self.alive(), f"mosquitto ended at once:\n{self.tail()}"
+            assert self.alive(), f"the broker ended at once:\n{self.tail()}"
             with socket.socket() as s:
                 return s.connect_ex(("127.0.0.1", self.port)) == 0
 
-        until(accepts, "mosquitto listens")
+        until(accepts, "the broker listens")
         self.lives += 1
         self.life = self.lives
         return self
