@@ -80,6 +80,30 @@ static const config_row rows[] = {
 		.type = CONFIG_STRING,
 		.offset = AT(lease_namespace),
 		.help = "Namespace of the Lease. Default: the one of the service account or of the context."},
+	{.key = "kube.leaseDuration",
+		.type = CONFIG_DURATION,
+		.offset = AT(lease_ms),
+		.fallback = "15s",
+		.min = 2000,
+		.max = 3600 * 1000,
+		.help = "A Lease that has not changed for so long may be taken by another agent. At least a second above kube.leaseRenewDeadline: "
+				"in between, what the leader sent last still arrives."},
+	{.key = "kube.leaseRenewDeadline",
+		.type = CONFIG_DURATION,
+		.offset = AT(lease_renew_ms),
+		.fallback = "10s",
+		.min = 1000,
+		.max = 3600 * 1000,
+		.help = "A leader that could not renew the Lease for so long writes nothing more."},
+	{.key = "kube.leaseRetryPeriod",
+		.type = CONFIG_DURATION,
+		.offset = AT(lease_retry_ms),
+		.fallback = "2s",
+		.min = 100,
+		.max = 3600 * 1000,
+		.help = "Between two looks at the Lease, by the leader to renew it, by others to take it. Up to a fifth longer, so that they do "
+				"not ask "
+				"in step; below kube.leaseRenewDeadline even then."},
 	{.key = "kube.storageImage",
 		.type = CONFIG_STRING,
 		.offset = AT(storage_image),
@@ -207,6 +231,11 @@ static void check(const void *target, config_rules *rules)
 	node_settings_check(o->nodes, rules);
 	if (!endpoint_host_valid(o->observe.host))
 		config_broken(rules, "observe.host", NULL, LISTEN_RULE, o->observe.host ? o->observe.host : "");
+	if (o->lease_ms < o->lease_renew_ms + 1000)
+		config_broken(rules, "kube.leaseDuration", "kube.leaseRenewDeadline", "is not at least a second above kube.leaseRenewDeadline");
+	if (o->lease_renew_ms <= o->lease_retry_ms + o->lease_retry_ms / 5)
+		config_broken(rules, "kube.leaseRenewDeadline", "kube.leaseRetryPeriod",
+			"is not above kube.leaseRetryPeriod and the fifth that may be added to it");
 	if (o->backoff_max_ms < o->backoff_min_ms)
 		config_broken(rules, "rounds.backoffMax", "rounds.backoffMin", "is below rounds.backoffMin");
 }
@@ -223,6 +252,7 @@ const config_spec cloud_options_spec = {
 	.rows = rows,
 	.n = sizeof rows / sizeof rows[0],
 	.check = check,
-	.foreign = "NODE,STATE_DIR,ROOT_DIR,TIME_ZONE,OUTBOX_*,DATASET_*,DEPLOY_*,PROVISIONAL_*,WORKERS_HOST,WORKERS_PORT,WORKERS_BODY_MAX,"
+	.foreign = "NODE,STATE_DIR,ROOT_DIR,TIME_ZONE,OUTBOX_*,DATASET_*,DEPLOY_*,PROVISIONAL_*,WORKERS_HOST,WORKERS_PORT,WORKERS_TOKEN_FILE,"
+			   "WORKERS_BODY_MAX,"
 			   "WORKERS_CONNECTIONS,WORKERS_REQUEST_TIME,WORKERS_RESULT_GRACE",
 };

@@ -25,6 +25,7 @@ typedef struct cloud_options {
 	char *storage_image;
 	char *credentials; /* "reference" or "value" */
 	char *lease, *lease_namespace;
+	int64_t lease_ms, lease_renew_ms, lease_retry_ms;
 	int64_t kube_requests, kube_burst, watch_silence_ms;
 
 	observe_options observe;

@@ -8,6 +8,7 @@ VALUES_THAT_ARE_WRONG = {
     "cluster": "nomad", "logLevel": "loud", "mqtt.brokers": "[http://x]", "mqtt.topicRoot": "a/+/b", "mqtt.passwordFile": "/none", "mqtt.keyFile": "/none",
     "mqtt.insecure": "perhaps", "mqtt.keepAlive": "0s", "mqtt.sessionExpiry": "-1s", "mqtt.willDelay": "ten", "mqtt.reconnectMin": "0",
     "mqtt.reconnectMax": "1000d", "local.workerLogMax": "1", "local.stopWorkers": "2", "kube.requestsPerSecond": "0", "kube.burst": "0", "kube.credentials": "x", "kube.watchSilence": "1ms",
+    "kube.leaseDuration": "1s", "kube.leaseRenewDeadline": "0s", "kube.leaseRetryPeriod": "1ms",
     "lcServer": "nonsense", "nodes": "7", "observe.host": "nonsense", "observe.port": "70000", "documents.slowTimer": "1ms", "rounds.backoffMin": "x",
     "rounds.backoffMax": "-1s", "workers.startTimeout": "1ms", "workers.reportedRunning": "1ms", "workers.maxRestarts": "-1",
     "workers.nodeSilenceLimit": "-1s", "status.conditionsMax": "1",
@@ -15,6 +16,8 @@ VALUES_THAT_ARE_WRONG = {
 ANY_TEXT = {"name", "mqtt.username", "mqtt.caFile", "mqtt.certFile", "local.manifestsDir", "local.stateDir", "local.supervisor", "kube.kubeconfig",
             "kube.context", "kube.namespaces", "kube.lease", "kube.leaseNamespace", "kube.storageImage"}
 RULES_BETWEEN = {"mqtt.reconnectMax": {"reconnectMin": "3s", "reconnectMax": "2s"}, "rounds.backoffMax": {"backoffMin": "3s", "backoffMax": "2s"},
+                 "kube.leaseDuration": {"leaseRenewDeadline": "5s", "leaseDuration": "5999ms"},
+                 "kube.leaseRenewDeadline": {"leaseRetryPeriod": "5s", "leaseRenewDeadline": "6s"},
                  "mqtt.keyFile": {"x": None, "keyFile": "/k"}, "mqtt.passwordFile": {"x": None, "passwordFile": "/dev/null"}}
 
 

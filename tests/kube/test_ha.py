@@ -8,7 +8,7 @@ from kube_case import Case, main, setUpModule  # noqa: F401
 from agents import until
 from api import at
 from kube_agents import Loop
-from api_proxy import Proxy
+from api_proxy import Proxy, answer
 
 LEASE_S = 15
 
@@ -18,11 +18,11 @@ class Several(Case):
         super().setUp()
         self.loop = Loop(self)
 
-    def two(self):
-        """Both ready, the first leads. Each has an account of its own, so that the audit log tells them apart."""
-        first = self.loop.cloud("cloud-a", kubeconfig=self.loop.access(account="cloud-a"))
+    def two(self, server=None, **options):
+        """Both ready, the first leads. Each has an account of its own, so that the audit log tells them apart. server: the first one's."""
+        first = self.loop.cloud("cloud-a", kubeconfig=self.loop.access(account="cloud-a", server=server), **options)
         first.wait_log("leading epoch")
-        second = self.loop.cloud("cloud-b", kubeconfig=self.loop.access(account="cloud-b"))
+        second = self.loop.cloud("cloud-b", kubeconfig=self.loop.access(account="cloud-b"), **options)
         for each in (first, second):
             each.ready()
         self.assertNotIn("leading epoch", second.text())
@@ -67,6 +67,34 @@ class Several(Case):
         self.release()
         self.assertEqual(self.loop.over(1)["type"], "Completed")
         self.check_one_of_each()
+
+    def test_the_leader_is_stopped_while_it_renews(self):
+        """The renewal is done, and its answer comes late, or never: the Lease is given back all the same."""
+        proxy = Proxy(self.cluster)
+        self.addCleanup(proxy.close)
+        first, second = self.two(proxy.url)
+
+        def stopping(request):
+            first.process.send_signal(signal.SIGTERM)
+            first.wait_log("main: stopping")
+            return answer(504)
+        fault = proxy.after(r"PUT .*/leases/", stopping)
+        until(lambda: fault.met, "it renews")
+        began = time.monotonic()
+        first.stop()
+        self.assertIn("the Lease is given back", first.text())
+        second.wait_log("leading epoch")
+        self.assertLess(time.monotonic() - began, LEASE_S / 2)
+
+    def test_other_times(self):
+        """Of the Lease: short ones, so it is taken over soon, and not before."""
+        first, second = self.two(kube_lease_duration="5s", kube_lease_renew_deadline="3s", kube_lease_retry_period="500ms")
+        self.assertEqual(at(self.api.get("Lease", self.ns, "ilmare-cloud"), "spec", "leaseDurationSeconds"), 5)
+        began = time.monotonic()
+        first.kill()
+        second.wait_log("leading epoch")
+        self.assertGreater(time.monotonic() - began, 5 - 1)
+        self.assertLess(time.monotonic() - began, LEASE_S - 5)
 
     def test_the_leader_is_killed(self):
         first, second = self.two()

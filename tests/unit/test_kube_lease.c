@@ -159,24 +159,154 @@ static void given_back_it_is_taken_at_once(void **state)
 {
 	server s = {.now = {.mono_ms = 5000, .unix_ms = INT64_C(1796000000000)}};
 	lease *a = agent("a"), *b = agent("b");
-	lease_request request;
 
 	(void)state;
 	step(&s, a);
 	step(&s, b);
-	assert_true(lease_release(a, s.now, &request));
-	assert_int_equal(store(&s, request.body), 0);
-	free(request.path);
-	free(request.body);
+	lease_release(a);
 	assert_false(lease_leads(a));
+	assert_false(lease_over(a));
+	assert_int_equal(step(&s, a), 1);
+	assert_true(lease_over(a) && lease_released(a));
 	assert_string_equal(holder(&s), "");
 	s.now.mono_ms += RETRY + RETRY / 5;
 	step(&s, b);
 	assert_true(lease_leads(b));
-	assert_false(lease_release(a, s.now, &request));
+	/* Of one who does not hold it there is nothing to wait for. */
+	lease_release(a);
+	assert_int_equal(step(&s, a), 0);
 	cJSON_Delete(s.object);
 	lease_free(a);
 	lease_free(b);
+}
+
+/* A write of `a` is under way when it leaves: done or not, answered with success, a conflict, or not at all. In the end `a` does not hold it, and
+ * `most` requests were enough. */
+static void leave(server *s, lease *a, bool done, int code, int most)
+{
+	lease_request request;
+	int before;
+
+	assert_true(lease_next(a, s->now, &request));
+	assert_string_equal(request.method, s->object != NULL ? "PUT" : "POST");
+	if (done)
+		assert_int_equal(store(s, request.body), 0);
+	free(request.path);
+	free(request.body);
+	lease_release(a);
+	assert_false(lease_leads(a));
+	before = s->version;
+	assert_int_equal(step(s, a), 0); /* nothing before the answer */
+	assert_false(lease_over(a));
+	lease_answer(a, code, code != 0 ? "no" : "", code == 0 ? s->object : NULL, s->now);
+	assert_in_range(step(s, a), 0, most);
+	assert_true(lease_over(a));
+	assert_true(s->version <= before + 1);
+	if (s->object != NULL)
+		assert_string_not_equal(holder(s), "a");
+}
+
+static void given_back_while_a_write_is_under_way(void **state)
+{
+	static const struct {
+		bool done;
+		int code, most;
+		bool released;
+	} cases[] = {
+		{true, 0, 1, true},
+		{true, ERROR_TIMEOUT, 2, true}, /* it arrived, which is only seen by reading */
+		{true, ERROR_OFFLINE, 2, true},
+		{false, ERROR_TIMEOUT, 2, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		for (int renewal = 0; renewal < 2; renewal++) {
+			server s = {.now = {.mono_ms = 5000, .unix_ms = INT64_C(1796000000000)}};
+			lease *a = agent("a"), *b = agent("b");
+
+			if (renewal == 0) {
+				/* The first one: it is to be taken. */
+				lease_request request;
+
+				assert_true(lease_next(a, s.now, &request));
+				free(request.path);
+				lease_answer(a, ERROR_NOT_FOUND, "no", NULL, s.now);
+			} else {
+				step(&s, a);
+				s.now.mono_ms += RETRY * 2;
+			}
+			leave(&s, a, cases[i].done, cases[i].code, cases[i].most);
+			assert_true(lease_released(a) == (s.object != NULL));
+			step(&s, b);
+			assert_true(lease_leads(b));
+			cJSON_Delete(s.object);
+			lease_free(a);
+			lease_free(b);
+		}
+	}
+}
+
+/* Somebody else changed the Lease meanwhile, or took it: what is theirs stays. */
+static void given_back_in_conflict(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		bool taken = i % 2 == 1, busy = i >= 2;
+		server s = {.now = {.mono_ms = 5000, .unix_ms = INT64_C(1796000000000)}};
+		lease *a = agent("a");
+		cJSON *metadata, *spec;
+		char version[16];
+
+		step(&s, a);
+		s.now.mono_ms += RETRY * 2;
+		metadata = cJSON_GetObjectItemCaseSensitive(s.object, "metadata");
+		spec = cJSON_GetObjectItemCaseSensitive(s.object, "spec");
+		snprintf(version, sizeof version, "%d", ++s.version);
+		cJSON_ReplaceItemInObjectCaseSensitive(metadata, "resourceVersion", cJSON_CreateString(version));
+		if (taken)
+			cJSON_ReplaceItemInObjectCaseSensitive(spec, "holderIdentity", cJSON_CreateString("c"));
+		if (busy) {
+			leave(&s, a, false, ERROR_CONFLICT, 2);
+		} else {
+			lease_release(a);
+			assert_int_equal(step(&s, a), taken ? 2 : 3);
+			assert_true(lease_over(a));
+		}
+		assert_true(lease_released(a) == !taken);
+		assert_string_equal(holder(&s), taken ? "c" : "");
+		cJSON_Delete(s.object);
+		lease_free(a);
+	}
+}
+
+/* It ends whatever the server does. */
+static void not_given_back(void **state)
+{
+	static const int codes[] = {ERROR_TIMEOUT, ERROR_CONFLICT, ERROR_DENIED, ERROR_NOT_FOUND};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+		server s = {.now = {.mono_ms = 5000, .unix_ms = INT64_C(1796000000000)}};
+		lease *a = agent("a");
+		lease_request request;
+		int n = 0;
+
+		step(&s, a);
+		lease_release(a);
+		while (lease_next(a, s.now, &request)) {
+			bool reads = request.body == NULL;
+
+			free(request.path);
+			free(request.body);
+			lease_answer(a, reads ? 0 : codes[i], "no", reads ? s.object : NULL, s.now);
+			assert_in_range(++n, 1, 4);
+		}
+		assert_true(lease_over(a));
+		assert_false(lease_released(a));
+		cJSON_Delete(s.object);
+		lease_free(a);
+	}
 }
 
 /* The answer to a write is lost: whether it arrived is looked up. */
@@ -255,6 +385,9 @@ int main(void)
 		cmocka_unit_test(a_dead_leader_is_followed),
 		cmocka_unit_test(a_leader_without_a_server_ends_at_its_fence),
 		cmocka_unit_test(given_back_it_is_taken_at_once),
+		cmocka_unit_test(given_back_while_a_write_is_under_way),
+		cmocka_unit_test(given_back_in_conflict),
+		cmocka_unit_test(not_given_back),
 		cmocka_unit_test(a_lost_answer),
 		cmocka_unit_test(a_higher_epoch_is_wanted),
 		cmocka_unit_test(odd_epochs),

@@ -12,7 +12,7 @@
 #include "common/mem.h"
 
 /* Of an answer that is gathered; between a leader's last request and the moment when another may lead; for giving the Lease back. */
-enum { ANSWER_MAX = 64 * 1024 * 1024, ARRIVE_MS = 500, RELEASE_MS = 2000 };
+enum { ANSWER_MAX = 64 * 1024 * 1024, ARRIVE_MS = 500, RELEASE_MS = 5000 };
 
 int kube__answer(const transport_answer *answer, cJSON **object, error *err)
 {

@@ -5,8 +5,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-enum { LEASE_MS = 5000 };
-
 static void tell(kube *k)
 {
 	const cluster_events *to = &k->base.events;
@@ -36,6 +34,8 @@ static void tell(kube *k)
 	}
 }
 
+static void release(kube *k);
+
 static void on_answer(void *ctx, const transport_answer *answer)
 {
 	kube *k = ctx;
@@ -46,18 +46,21 @@ static void on_answer(void *ctx, const transport_answer *answer)
 	k->lease_call = NULL;
 	lease_answer(k->lease, code, err.text, object, clock_now());
 	cJSON_Delete(object);
-	kube__go(k);
+	if (k->stopped_lease)
+		release(k);
+	else
+		kube__go(k);
 }
 
-static transport_call *ask(kube *k, lease_request *wanted, void (*done)(void *ctx, const transport_answer *answer))
+static transport_call *ask(kube *k, lease_request *wanted)
 {
 	transport_request request = {.method = wanted->method,
 		.path = wanted->path,
 		.body = wanted->body,
 		.content_type = "application/json",
-		.total_ms = LEASE_MS,
+		.total_ms = lease_timeout(k->lease),
 		.ctx = k,
-		.done = done};
+		.done = on_answer};
 	transport_call *call = transport_begin(k->transport, &request);
 
 	free(wanted->path);
@@ -70,7 +73,7 @@ void kube__lead_act(kube *k)
 	lease_request wanted;
 
 	if (lease_next(k->lease, clock_now(), &wanted))
-		k->lease_call = ask(k, &wanted, on_answer);
+		k->lease_call = ask(k, &wanted);
 	tell(k);
 }
 
@@ -92,26 +95,22 @@ void kube__raise_epoch(cluster *c, uint64_t id, int64_t above)
 
 /* ---- the end ---- */
 
-static void on_released(void *ctx, const transport_answer *answer)
+static void release(kube *k)
 {
-	kube *k = ctx;
+	lease_request wanted;
 
-	k->lease_call = NULL;
-	if (answer->code == 0 && answer->status / 100 == 2)
-		log_info("kube", "the Lease is given back");
-	k->stopped_lease(k);
+	if (lease_next(k->lease, clock_now(), &wanted)) {
+		k->lease_call = ask(k, &wanted);
+	} else if (lease_over(k->lease)) {
+		if (lease_released(k->lease))
+			log_info("kube", "the Lease is given back");
+		k->stopped_lease(k);
+	}
 }
 
 void kube__lead_release(kube *k, void (*done)(kube *k))
 {
-	lease_request wanted;
-
-	if (k->lease_call)
-		transport_cancel(k->lease_call);
-	k->lease_call = NULL;
 	k->stopped_lease = done;
-	if (lease_release(k->lease, clock_now(), &wanted))
-		k->lease_call = ask(k, &wanted, on_released);
-	else
-		done(k);
+	lease_release(k->lease);
+	release(k);
 }

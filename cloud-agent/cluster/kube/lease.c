@@ -12,6 +12,8 @@
 
 #define ANNOTATION_EPOCH "ilmare/epoch"
 
+enum { LAST_REQUESTS = 4 }; /* of one who leaves: enough for a write that was lost and one that met another */
+
 struct lease {
 	char *ns, *name, *identity;
 	int64_t duration_ms, renew_ms, retry_ms;
@@ -20,6 +22,8 @@ struct lease {
 	cJSON *object; /* as last answered; NULL: unknown, or there is none */
 	bool absent;   /* there is none */
 	bool leads, busy, must_read, reading;
+	enum { STAYS, LEAVES, RELEASING, GONE, RELEASED } end; /* RELEASING: the request under way gives it back */
+	int last_requests;                                     /* since it leaves */
 	char *holder, *version;
 	int64_t seen_at;       /* since when we see this version */
 	int64_t their_ms;      /* how long its holder wants it to last */
@@ -64,7 +68,7 @@ void lease_free(lease *l)
 
 bool lease_leads(const lease *l)
 {
-	return l->leads;
+	return l->leads && l->end == STAYS;
 }
 
 int64_t lease_epoch(const lease *l)
@@ -181,8 +185,32 @@ static int64_t new_epoch(const lease *l, moment now)
 	return epoch > now.unix_ms / 1000 ? epoch : now.unix_ms / 1000;
 }
 
+/* What is left to ask by one who leaves. */
+static bool last_next(lease *l, moment now, lease_request *out)
+{
+	if (l->busy || l->end >= GONE)
+		return false;
+	if ((!l->must_read && !l->leads) || l->last_requests == LAST_REQUESTS) {
+		l->end = GONE;
+		return false;
+	}
+	l->last_requests++;
+	l->busy = true;
+	l->reading = l->must_read;
+	if (l->reading) {
+		*out = (lease_request){.method = "GET", .path = path(l, false)};
+		return true;
+	}
+	l->end = RELEASING;
+	l->wanted = l->epoch;
+	*out = (lease_request){.method = "PUT", .path = path(l, false), .body = body(l, now, true)};
+	return true;
+}
+
 bool lease_next(lease *l, moment now, lease_request *out)
 {
+	if (l->end != STAYS)
+		return last_next(l, now, out);
 	if (l->leads && now.mono_ms >= lease_fence(l)) {
 		log_warn("kube", "the Lease could not be renewed in time", L_STR("lease", l->name), L_STR("error", l->problem));
 		l->leads = false;
@@ -200,6 +228,11 @@ bool lease_next(lease *l, moment now, lease_request *out)
 	l->wanted = new_epoch(l, now);
 	*out = (lease_request){.method = l->absent ? "POST" : "PUT", .path = path(l, l->absent), .body = body(l, now, false)};
 	return true;
+}
+
+int64_t lease_timeout(const lease *l)
+{
+	return l->renew_ms / 2;
 }
 
 int64_t lease_wake(const lease *l)
@@ -269,9 +302,32 @@ static void failed(lease *l, int code, const char *text, moment now)
 	wait(l, now);
 }
 
+/* To one who leaves. Whose it is counts, not who leads: a request that was taken for lost may have made it ours. */
+static void last_answer(lease *l, int code, const cJSON *object, moment now)
+{
+	bool releasing = l->end == RELEASING;
+
+	if (code == 0 && object != NULL) {
+		look(l, object, now);
+		l->must_read = false;
+		l->leads = strcmp(l->holder, l->identity) == 0;
+		l->epoch = epoch_of(object);
+		l->end = releasing ? RELEASED : LEAVES;
+	} else if (code == ERROR_CONFLICT || (!l->reading && !releasing)) {
+		l->must_read = true;
+		l->end = LEAVES;
+	} else {
+		l->end = GONE;
+	}
+}
+
 void lease_answer(lease *l, int code, const char *text, const cJSON *object, moment now)
 {
 	l->busy = false;
+	if (l->end != STAYS) {
+		last_answer(l, code, object, now);
+		return;
+	}
 	if (code != 0 || object == NULL) {
 		failed(l, code, text, now);
 		return;
@@ -304,12 +360,18 @@ void lease_raise(lease *l, int64_t above)
 	l->next_at = 0;
 }
 
-bool lease_release(lease *l, moment now, lease_request *out)
+void lease_release(lease *l)
 {
-	if (!l->leads || l->object == NULL)
-		return false;
-	l->wanted = l->epoch;
-	*out = (lease_request){.method = "PUT", .path = path(l, false), .body = body(l, now, true)};
-	l->leads = false;
-	return true;
+	if (l->end == STAYS)
+		l->end = l->leads || (l->busy && !l->reading) ? LEAVES : GONE;
+}
+
+bool lease_over(const lease *l)
+{
+	return l->end >= GONE;
+}
+
+bool lease_released(const lease *l)
+{
+	return l->end == RELEASED;
 }

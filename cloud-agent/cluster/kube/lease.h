@@ -7,6 +7,9 @@
  * The epoch of the leadership is in the annotation `ilmare/epoch`; it is written with the Lease, before anything is done by it: each time the
  * Lease is taken, and when a higher one was seen elsewhere (lease_raise). Above all that was there, and at least the seconds since 1970.
  *
+ * Given back, it has no holder, and another may take it at once. The last request of an agent that stops may be one that takes or renews the
+ * Lease; only when its answer is known is there a version that can be written over.
+ *
  * The fence: a leader may write until `renew_ms` after it *asked for* its last successful renewal; others cannot have taken the Lease before
  * `duration_ms` have passed, and what was sent before the fence has the difference to arrive. Pure.
  */
@@ -38,16 +41,21 @@ typedef struct lease_request {
 
 /* The next request, or false. One at a time: after it lease_answer is due. */
 bool lease_next(lease *l, moment now, lease_request *out);
+int64_t lease_timeout(const lease *l); /* of a request, so that after one that is lost there is time for another before the fence */
 /* code: 0, or an error_code with its text; object: the Lease as answered (not taken), or NULL. */
 void lease_answer(lease *l, int code, const char *text, const cJSON *object, moment now);
 int64_t lease_wake(const lease *l);
 
 /* An epoch above `above` is wanted by the leader; known when lease_epoch says so, or when the lead is lost. */
 void lease_raise(lease *l, int64_t above);
-/* The request that gives it back, or false if it is not ours. */
-bool lease_release(lease *l, moment now, lease_request *out);
+/* It is to be given back: lease_next says what that takes until lease_over. A request that is under way is waited for, since nothing could be
+ * written over what it may have done; if it was lost, the Lease is read first. */
+void lease_release(lease *l);
+/* Nothing more is to be asked: it is given back, or held by somebody else, or cannot be had within a few requests. */
+bool lease_over(const lease *l);
+bool lease_released(const lease *l); /* given back by us */
 
-bool lease_leads(const lease *l);
+bool lease_leads(const lease *l);         /* not once it is to be given back */
 int64_t lease_epoch(const lease *l);      /* while it leads */
 int64_t lease_fence(const lease *l);      /* monotonic ms */
 const char *lease_holder(const lease *l); /* of another; "" if nobody or unknown */
