@@ -17,7 +17,7 @@
 
 #include "common/mem.h"
 
-enum { TREE_DEPTH = 64, READ_STEP = 64 * 1024 };
+enum { TREE_DEPTH = 64, READ_STEP = 64 * 1024, SECRET_MAX = 4096 };
 
 /* Appends all that can be read; one byte more than max is asked for, to see that there is more. */
 static int read_all(int fd, const char *path, size_t max, buf *out, error *err)
@@ -54,6 +54,24 @@ int file_read(const char *path, size_t max, buf *out, error *err)
 		out->data[before] = '\0';
 	}
 	return code;
+}
+
+int file_read_secret(const char *path, char **out, error *err)
+{
+	buf text = {0};
+	int code = file_read(path, SECRET_MAX, &text, err);
+	*out = code == 0 ? mem_strndup(buf_text(&text), strcspn(buf_text(&text), "\r\n")) : NULL;
+	if (text.data != NULL)
+		explicit_bzero(text.data, text.cap);
+	buf_fini(&text);
+	return code;
+}
+
+void file_secret_free(char *secret)
+{
+	if (secret != NULL)
+		explicit_bzero(secret, strlen(secret));
+	free(secret);
 }
 
 static int write_all(int fd, const char *data, size_t len)

@@ -14,6 +14,9 @@
 
 /* Append a file's bytes to `out`; LIMIT if it holds more than max. */
 int file_read(const char *path, size_t max, buf *out, error *err);
+/* First line of a small file: a password, say. No other copy of it is left in memory. To be freed with file_secret_free. */
+int file_read_secret(const char *path, char **out, error *err);
+void file_secret_free(char *secret); /* NULL is fine */
 int file_write(const char *path, const void *data, size_t len, mode_t mode, error *err);
 /* mkdir -p; existing folders are fine. New ones get `mode`. Durable. */
 int file_make_dirs(const char *path, mode_t mode, error *err);

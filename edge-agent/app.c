@@ -262,8 +262,12 @@ static int start_api(app *a, error *err)
 	const edge_options *o = a->options;
 	worker_api_config config = {.observe_host = o->observe.host, .observe_port = (int)o->observe.port};
 	worker_api_events events = {.observe = {.ctx = a, .ready = on_ready, .metrics = on_metrics}, .post = on_post, .gone = on_post_gone};
-	int code;
+	char *token = NULL;
+	int code = o->worker_token_file ? file_read_secret(o->worker_token_file, &token, err) : 0;
 
+	if (code != 0)
+		return error_prefix(err, "workers.tokenFile");
+	config.token = token;
 	http_config_init(&config.http);
 	config.http.host = o->worker_host;
 	config.http.port = (int)o->worker_port;
@@ -273,6 +277,7 @@ static int start_api(app *a, error *err)
 	config.http.request_ms = o->worker_request_ms;
 	config.http.answer_ms = 3 * o->worker_request_ms;
 	code = worker_api_start(a->loop, &config, &events, &a->api, err);
+	file_secret_free(token);
 	if (code == 0)
 		log_info("worker-api", "listening", L_STR("host", o->worker_host), L_INT("port", worker_api_port(a->api)),
 			L_INT("observe_port", worker_api_observe_port(a->api)));

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/file.h"
 #include "common/http/endpoint.h"
+#include "edge-agent/worker-api/worker_api.h"
 #include "proto/topic.h"
 
 #define AT(field) offsetof(edge_options, field)
@@ -64,6 +66,10 @@ static const config_row rows[] = {
 		.max = 65535,
 		.env = "BIND_PORT",
 		.help = "Port that workers post to (LC_SERVER). 0: any free one, said in the log."},
+	{.key = "workers.tokenFile",
+		.type = CONFIG_STRING,
+		.offset = AT(worker_token_file),
+		.help = "File whose first line workers need as the path of LC_SERVER: http://127.0.0.1:9100/TOKEN. Read at start. Default: none."},
 	{.key = "workers.bodyMax",
 		.type = CONFIG_SIZE,
 		.offset = AT(worker_body_max),
@@ -166,6 +172,20 @@ static void check_node(const edge_options *o, config_rules *rules)
 			"\"%.100s\" is not a node's name (lower-case letters, digits, '-' and '.', at most 253; not \"%s\")", o->node, PRESENCE_CLOUD);
 }
 
+static void check_token(const edge_options *o, config_rules *rules)
+{
+	char *token = NULL;
+	error err = {0};
+
+	if (!o->worker_token_file)
+		return;
+	if (file_read_secret(o->worker_token_file, &token, &err) != 0)
+		config_broken(rules, "workers.tokenFile", NULL, "%s", err.text);
+	else if (!worker_token_valid(token))
+		config_broken(rules, "workers.tokenFile", NULL, "%.200s: its first line is no token: %s", o->worker_token_file, WORKER_TOKEN_RULE);
+	file_secret_free(token);
+}
+
 static void check(const void *target, config_rules *rules)
 {
 	const edge_options *o = target;
@@ -183,6 +203,7 @@ static void check(const void *target, config_rules *rules)
 		config_broken(rules, "outbox.retryMax", "outbox.retryMin", "is below outbox.retryMin");
 	if (!endpoint_host_valid(o->worker_host))
 		config_broken(rules, "workers.host", NULL, LISTEN_RULE, o->worker_host ? o->worker_host : "");
+	check_token(o, rules);
 	if (!endpoint_host_valid(o->observe.host))
 		config_broken(rules, "observe.host", NULL, LISTEN_RULE, o->observe.host ? o->observe.host : "");
 }

@@ -21,6 +21,7 @@ typedef struct edge_options {
 
 	char *worker_host;
 	int64_t worker_port;
+	char *worker_token_file; /* NULL: workers need no token */
 	int64_t worker_body_max, worker_connections, worker_request_ms;
 	observe_options observe;
 

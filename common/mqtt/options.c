@@ -1,33 +1,16 @@
 /* From the settings of an agent to those of the MQTT client: see options.h for the contract.
  *
  * Lists are split, files with secrets are read, and what belongs together is checked here, so that --check-config finds all that a start
- * would find. What is read is kept in `hold` until the client has its own copy; a password is wiped from the buffer it was read into.
+ * would find. What is read is kept in `hold` until the client has its own copy.
  */
 #include "common/mqtt/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/buf.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/mqtt/broker_url.h"
-
-enum { PASSWORD_MAX = 4096 };
-
-static int read_password(const mqtt_options *o, mqtt_options_hold *hold, error *err)
-{
-	buf text = {0};
-	int code = file_read(o->password_file, PASSWORD_MAX, &text, err);
-
-	if (code == 0) {
-		hold->password = mem_strndup(buf_text(&text), strcspn(buf_text(&text), "\r\n"));
-		if (text.len)
-			memset(text.data, 0, text.len);
-	}
-	buf_fini(&text);
-	return code;
-}
 
 int mqtt_options_apply(const mqtt_options *o, struct mqtt_config *config, mqtt_options_hold *hold, error *err)
 {
@@ -54,7 +37,7 @@ int mqtt_options_apply(const mqtt_options *o, struct mqtt_config *config, mqtt_o
 	config->backoff_min_ms = (uint32_t)o->reconnect_min_ms;
 	config->backoff_max_ms = (uint32_t)o->reconnect_max_ms;
 	config->will.delay_s = (uint32_t)(o->will_delay_ms / 1000);
-	if (o->password_file && read_password(o, hold, err) != 0)
+	if (o->password_file && file_read_secret(o->password_file, &hold->password, err) != 0)
 		return error_prefix(err, "mqtt.passwordFile");
 	config->password = hold->password;
 	return 0;
@@ -63,9 +46,7 @@ int mqtt_options_apply(const mqtt_options *o, struct mqtt_config *config, mqtt_o
 void mqtt_options_release(mqtt_options_hold *hold)
 {
 	free(hold->text);
-	if (hold->password)
-		memset(hold->password, 0, strlen(hold->password));
-	free(hold->password);
+	file_secret_free(hold->password);
 	memset(hold, 0, sizeof *hold);
 }
 
@@ -89,12 +70,12 @@ static void check_brokers(const mqtt_options *o, config_rules *rules)
 
 static void check_password(const mqtt_options *o, config_rules *rules)
 {
-	mqtt_options_hold hold = {0};
+	char *password = NULL;
 	error err = {0};
 
-	if (read_password(o, &hold, &err) != 0)
+	if (file_read_secret(o->password_file, &password, &err) != 0)
 		config_broken(rules, "mqtt.passwordFile", NULL, "%s", err.text);
-	mqtt_options_release(&hold);
+	file_secret_free(password);
 }
 
 void mqtt_options_check(const mqtt_options *o, config_rules *rules)

@@ -1,6 +1,8 @@
 /* The HTTP endpoint that workers report to, with /healthz, /readyz and /metrics on the same port or one of their own.
  *
  *     POST /sedna/workers/{worker}/info   a worker's post; answered when the core says so, that is after the commit
+ *     POST /{token}/sedna/workers/…       the same, if there is a token: workers append their path to LC_SERVER, so those that know nothing of
+ *                                         tokens can have one
  *
  * Any content type is read as JSON. Loop thread only.
  */
@@ -18,8 +20,13 @@
 
 typedef struct worker_api worker_api;
 
+/* Characters that a url needs no escapes for, long enough not to be guessed. */
+#define WORKER_TOKEN_RULE "16 to 256 letters, digits, '-' and '_'"
+bool worker_token_valid(const char *token);
+
 typedef struct worker_api_config {
-	http_config http; /* of the workers' port */
+	http_config http;  /* of the workers' port */
+	const char *token; /* NULL: none is needed */
 	const char *observe_host;
 	int observe_port; /* -1: the workers' port serves /healthz, /readyz and /metrics too; 0: any free one */
 } worker_api_config;

@@ -17,7 +17,7 @@ VALUES_THAT_ARE_WRONG = {
     "node": "UPPER", "timeZone": "Mars/Olympus", "workers.host": "nohost", "observe.host": "nohost", "rootDir": "relative/path", "logLevel": "loud", "mqtt.brokers": "[http://x]", "mqtt.topicRoot": "a/+/b",
     "mqtt.passwordFile": "/none", "mqtt.keyFile": "/none", "mqtt.insecure": "perhaps", "mqtt.keepAlive": "0s", "mqtt.sessionExpiry": "-1s",
     "mqtt.willDelay": "ten", "mqtt.reconnectMin": "0", "mqtt.reconnectMax": "1000d", "outbox.retryMin": "1ms", "outbox.retryMax": "2y",
-    "workers.port": "70000", "workers.bodyMax": "2MiB", "workers.connections": "0", "workers.requestTime": "1ms", "workers.resultGrace": "x",
+    "workers.tokenFile": "/none", "workers.port": "70000", "workers.bodyMax": "2MiB", "workers.connections": "0", "workers.requestTime": "1ms", "workers.resultGrace": "x",
     "observe.port": "-2", "dataset.checkOnArrival": "1.5", "dataset.lookPeriod": "1ms", "dataset.statusPeriod": "1ms", "dataset.lineMax": "1",
     "dataset.roundMax": "1", "deploy.kept": "0", "provisional.max": "0", "provisional.bytesMax": "1", "provisional.keep": "1s",
 }

@@ -39,6 +39,20 @@ class Answers(Case):
         if status == 200:
             self.assertEqual(answer[1]["Message"], "OK")
 
+    def test_token(self):
+        """Workers that know nothing of tokens have it in the path of LC_SERVER; without it nothing is taken. It is in no log."""
+        file = self.world.path / "token"
+        file.write_text("R3o-5tJhX_0qkd8W\nmore\n")
+        job, edge, hand = self.begin({"workers_token_file": file})
+        self.to_train_ready(job, hand)
+        name, good = hand.worker(job, "train"), {**hand.body(job, "train"), "status": "running"}
+        path = f"/sedna/workers/{name}/info"
+        self.answered(edge.post(name, good), 403)
+        self.answered(edge.post(name, good, path=f"/R3o-5tJhX_0qkd8w{path}"), 403)
+        self.assertEqual(edge.metrics()["ilmare_edge_posts_total"], 0)
+        self.answered(edge.post(name, good, path=f"/R3o-5tJhX_0qkd8W{path}"), 200)
+        self.assertNotIn("R3o", edge.text())
+
     def test_table(self):
         job, edge, hand = self.begin()
         self.to_train_ready(job, hand)

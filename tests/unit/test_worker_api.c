@@ -15,6 +15,7 @@ typedef struct fixture {
 	int posts, gone, reply; /* reply: status of an answer from inside; 0: none */
 	uint64_t last;
 	char worker[WORKER_NAME_SIZE];
+	const char *token;
 	bool is_ready;
 } fixture;
 
@@ -50,7 +51,7 @@ static void on_metrics(void *ctx, buf *out)
 
 static void start(fixture *f, int observe_port)
 {
-	worker_api_config config = {.observe_host = "127.0.0.1", .observe_port = observe_port};
+	worker_api_config config = {.token = f->token, .observe_host = "127.0.0.1", .observe_port = observe_port};
 	worker_api_events events = {.observe = {.ctx = f, .ready = on_ready, .metrics = on_metrics}, .post = on_post, .gone = on_gone};
 	error err;
 
@@ -97,6 +98,58 @@ static int ask(fixture *f, int port, const char *method, const char *path, const
 	client_close(&c);
 	free(request);
 	return status;
+}
+
+static void test_token(void **state)
+{
+	static const struct {
+		const char *method, *path;
+		int status;
+	} rows[] = {
+		{"POST", "/0123456789abcDEF-_/sedna/workers/train-worker-a/info", 200},
+		{"POST", "/sedna/workers/train-worker-a/info", 403},
+		{"POST", "/0123456789abcDEF-x/sedna/workers/train-worker-a/info", 403},
+		{"POST", "/x123456789abcDEF-_/sedna/workers/train-worker-a/info", 403},
+		{"POST", "/0123456789abcDEF-_x/sedna/workers/train-worker-a/info", 404},
+		{"POST", "0123456789abcDEF-_/sedna/workers/train-worker-a/info", 403},
+		{"POST", "/0123456789abcDEF-_", 404},
+		{"POST", "/0123456789abcDEF-_/", 404},
+		{"POST", "/", 403},
+		{"GET", "/0123456789abcDEF-_/sedna/workers/train-worker-a/info", 405},
+		{"GET", "/healthz", 200},
+		{"GET", "/0123456789abcDEF-_/healthz", 404},
+	};
+	fixture *f = *state;
+	int posts = 0;
+
+	f->token = "0123456789abcDEF-_";
+	start(f, -1);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		int status = ask(f, worker_api_port(f->api), rows[i].method, rows[i].path, GOOD_BODY, NULL);
+
+		if (status != rows[i].status)
+			fail_msg("%s %s: %d, not %d", rows[i].method, rows[i].path, status, rows[i].status);
+		posts += strcmp(rows[i].method, "POST") == 0 && status == 200;
+		assert_int_equal(f->posts, posts);
+	}
+}
+
+static void test_what_is_a_token(void **state)
+{
+	char longest[258];
+
+	(void)state;
+	memset(longest, 'a', 257);
+	longest[257] = 0;
+	assert_false(worker_token_valid(longest));
+	longest[256] = 0;
+	assert_true(worker_token_valid(longest));
+	assert_true(worker_token_valid("0123456789abcdef"));
+	assert_false(worker_token_valid("0123456789abcde"));
+	assert_false(worker_token_valid(""));
+	assert_false(worker_token_valid("0123456789abc/ef"));
+	assert_false(worker_token_valid("0123456789abc ef"));
+	assert_false(worker_token_valid("0123456789abc%ef"));
 }
 
 static void test_paths_and_methods(void **state)
@@ -211,6 +264,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_paths_and_methods, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_token, setup, teardown),
+		cmocka_unit_test(test_what_is_a_token),
 		cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reply_later_and_never, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pages, setup, teardown),
