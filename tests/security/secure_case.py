@@ -1,0 +1,47 @@
+"""A test case with a secure broker. Afterwards no key, and no part of one, is in any log, store or folder of the agents and the broker."""
+
+from lab import SecureBroker  # first: it finds the integration tests' modules
+
+from case import Case, main  # noqa: F401
+from whole import Whole
+
+
+class SecureCase(Case):
+    config = ()  # changes of production.conf
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.check_secrets)  # before Case.end: the files are still there
+        self.broker = SecureBroker(self.world, change=self.config)
+        self.pki = self.broker.pki
+
+    def check_secrets(self):
+        keys = [line.encode() for pki in {self.pki, *getattr(self, "more_pki", ())} for line in pki.secrets()]
+        self.assertTrue(keys)
+        for file in self.world.path.rglob("*"):
+            if not file.is_file() or file.suffix == ".key" or any(pki.dir in file.parents for pki in (self.pki, *getattr(self, "more_pki", ()))):
+                continue
+            data = file.read_bytes()
+            found = [key for key in keys if key in data]
+            self.assertFalse(found, f"{file} holds a line of a private key")
+
+    def begin(self, **more):
+        """A whole loop: self.edge ("edge-1"), self.cloud, self.whole."""
+        self.edge = self.broker.edge("edge-1", dataset_check_on_arrival="true")
+        self.cloud = self.broker.cloud(self.edge)
+        self.broker.install()
+        self.broker.start()
+        self.whole = Whole(self.world, self.broker, self.edge, self.cloud, **more)
+        self.edge.start()
+        self.cloud.start()
+        self.whole.topics.wait(self.whole.at(1, "Train", "Waiting"), "the first position")
+
+    def round(self, number):
+        self.whole.feed()
+        return self.whole.topics.wait(self.whole.over(number), f"round {number} is over", patience=60).document
+
+    def end_of_log(self, edge, text):
+        """It has said this, in one line that is not too long to read."""
+        edge.wait_log(text)
+        lines = [line for line in edge.text().splitlines() if text.replace("\\", "") in line]
+        self.assertTrue(all(len(line) < 400 for line in lines), lines)
