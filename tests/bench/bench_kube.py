@@ -1,0 +1,144 @@
+#!/usr/bin/python3
+"""Figures of a job on a Kubernetes API server, with both agents and a broker: requests and size of a round, a post's way to a condition, 20 jobs.
+
+    ILMARE_BUILD=build/release tests/bench/bench_kube.py [--rounds 50] [NAME…]
+
+Each line: name, value, unit, and the limit that it has to keep. Exit status 1 if one is over its limit. Names: round, post, jobs.
+What is compared with the API server itself is measured beside it, in the same run. The nodes are played by tests/kube/kubelet.py.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from bench_edge import over, tell  # noqa: E402
+from kube_bed import NO_LIMIT, Bed, at, need_kube, percentile, until  # noqa: E402, first: it knows the way to those below
+from kube_agents import Loop  # noqa: E402
+from kube_crowd import Crowd, post_beside_patch  # noqa: E402
+
+WARM = 3  # rounds until what a round leaves behind goes as fast as it comes
+
+
+# ---- round ----
+
+def written(counts):
+    return {k: n for k, n in counts.items() if k[1] != "leases" and not k[1].startswith("events")}
+
+
+def at_rest(bed, loop, mark):
+    """Nothing was asked for a while; what was, by (verb, resource)."""
+    seen = []
+
+    def still():
+        seen.append(written(bed.cluster.requests(mark, loop.user)))
+        return len(seen) > 3 and seen[-1] == seen[-4]
+    until(still, "the cloud agent comes to rest", 30, 0.5)
+    return bed.cluster.requests(mark, loop.user)
+
+
+def size_of(job):
+    return len(json.dumps(job, separators=(",", ":")))
+
+
+def one_round(bed, loop, number):
+    loop.feed()
+    ended = loop.over(number, patience=60)
+    assert ended["type"] == "Completed" and not ended.get("reason"), ended
+    loop.at(number + 1, "Train", "Waiting")
+    loop.serving()
+
+
+def round_(bed, args):
+    loop = Loop(bed, dataset_check_on_arrival="true")
+    loop.create()
+    bed.cloud(loop)
+    loop.serving()
+    counted, sizes = [], []
+    for number in range(1, args.rounds + 1):
+        counts = WARM < number <= WARM + 5
+        if counts:
+            at_rest(bed, loop, bed.cluster.mark())
+            mark = bed.cluster.mark()
+        one_round(bed, loop, number)
+        if counts:
+            until(lambda: at(bed.api.get("Dataset", bed.ns, "traffic-signs"), "status", "numberOfSamples") == loop.fed, "its number is told")
+            counted.append(at_rest(bed, loop, mark))
+        sizes.append(size_of(loop.job()))
+    def most(fits):
+        return max(sum(n for k, n in each.items() if fits(*k)) for each in counted)
+    print(f"# requests of round {WARM + 5}: " + ", ".join(f"{v} {r} {n}" for (v, r), n in sorted(counted[-1].items())))
+    tell("a round: status writes", most(lambda v, r: r.endswith("/status")), "", 12)
+    tell("a round: pods created", most(lambda v, r: (v, r) == ("create", "pods")), "", 3)
+    tell("a round: pods deleted", most(lambda v, r: (v, r) == ("delete", "pods")), "", 3)
+    tell("a round: GETs", most(lambda v, r: v in ("get", "list")), "", 0)
+    tell("a round: all but Events and the Lease", max(sum(written(each).values()) for each in counted), "")
+    tell("a round: Events", most(lambda v, r: r.startswith("events")), "")
+    tell("the job's object after 1 round", sizes[0], "B", 16384)
+    tell(f"the job's object after {args.rounds} rounds", sizes[-1], "B", 16384)
+    tell(f"the job's object, largest of {args.rounds} rounds", max(sizes), "B", 16384)
+
+
+# ---- post ----
+
+def tell_post(what, took, patch):
+    tell(f"post -> condition, {what}, median", took, "ms")
+    tell(f"one status PATCH, {what}, median", patch, "ms")
+    tell(f"post -> condition, {what}: times a PATCH", took / patch, "", 3)
+
+
+def post(bed, args):
+    crowd = Crowd(bed, 20)
+    took, patches = [], []
+    for number in range(1, 6):
+        took += crowd.posts(number, True)
+        patches.append(bed.rate(20, crowd.loop.job(crowd.names[0]), 0)["p50_ms"])
+    tell_post("20 jobs at once", percentile(took, 0.5), percentile(patches, 0.5))
+    tell_post("one by one", *post_beside_patch(bed, crowd, 6, 2))
+
+
+# ---- jobs ----
+
+def jobs(bed, args):
+    crowd, number = Crowd(bed, 20), 0
+    crowd.instant = True
+    for what, settings in (("default limit of requests", {}), ("no limit of requests", NO_LIMIT)):
+        if settings:
+            crowd.again(**settings)
+        took = []
+        for _ in range(WARM + 5):
+            at_rest(bed, crowd.loop, bed.cluster.mark())
+            number += 1
+            mark, began = bed.cluster.mark(), time.monotonic()
+            crowd.feed()
+            took.append(max(crowd.seen((number + 1, "Train", "Waiting"))) - began)
+        counts = bed.cluster.requests(mark, crowd.loop.user)
+        median = percentile(took[WARM:], 0.5)
+        rate = bed.rate(20, crowd.loop.job(crowd.names[0]))["rate"]
+        writes = sum(n for (_, r), n in counts.items() if r.endswith("/status"))
+        tell(f"20 jobs at once, a round each, {what}, median", median, "s", 3)
+        tell("  slowest of 5", max(took[WARM:]), "s")
+        tell("  status writes a second meanwhile", writes / took[-1], "")
+        tell("  the API server's own patches a second, 20 at once", rate, "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    names = {"round": round_, "post": post, "jobs": jobs}
+    parser.add_argument("names", nargs="*", choices=[*names, []])
+    parser.add_argument("--rounds", type=int, default=50)
+    args = parser.parse_args()
+    need_kube()
+    for name in args.names or names:
+        with Bed() as bed:
+            names[name](bed, args)
+    if over:
+        print(f"over the limit: {', '.join(over)}")
+    sys.exit(1 if over else 0)
+
+
+if __name__ == "__main__":
+    main()
