@@ -173,6 +173,13 @@ static void what_is_less_urgent_leaves_a_token(void **state)
 	/* Nobody else asks: it fills by itself. */
 	assert_false(limiter_spare(&l, now + 99));
 	assert_true(limiter_spare(&l, now + 100));
+	/* Half of it is left for others. */
+	limiter_init(&l, 10, 4, now);
+	assert_true(limiter_take(&l, now));
+	assert_true(limiter_spare(&l, now));
+	assert_true(limiter_take(&l, now));
+	assert_false(limiter_spare(&l, now));
+	assert_int_equal(limiter_next_spare(&l), now + 100);
 	/* A bucket that holds one has none to leave. */
 	limiter_init(&l, 10, 1, now);
 	assert_true(limiter_spare(&l, now));

@@ -2,7 +2,7 @@
  *
  * Nothing is sent past the fence; what waits then is answered as failed, and the core asks again when there is a leader. Where the server said
  * when to come again, requests of that kind wait; others go on. A pod that is there already is fetched, since the core has to see whose it is.
- * Events come last, and only with a token to spare.
+ * Events come last: one at a time, when nothing else waits and half of the burst is there, so that none of them ever delays a write.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,9 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
+
+/* At the same time: more make no server faster, and each costs memory. */
+enum { UNDER_WAY_MAX = 64 };
 
 struct kube_write {
 	kube *k;
@@ -145,8 +148,10 @@ static void answered(kube_write *w, int code, const char *text, cJSON *object, i
 	kube *k = w->k;
 	uint64_t id = w->id;
 
-	if (object)
+	if (object) {
+		resource_trim(object);
 		kube__read_wrote(k, w->kind, w->ns, object);
+	}
 	write_free(w);
 	k->base.done(k->base.done_ctx, id, code, text, object, retry_after_ms);
 	kube__go(k);
@@ -287,10 +292,22 @@ static bool blocked(const kube *k, const kube_write *w, int64_t now)
 	return now < k->blocked_until[w->kind][w->verb];
 }
 
+/* True: no more at present; as many are under way as may be. The first ones in the list are, so this does not look far. */
+static bool is_full(const kube *k)
+{
+	int n = 0;
+
+	for (const kube_write *w = k->first; w && n < UNDER_WAY_MAX; w = w->next)
+		n += w->call != NULL; /* NOLINT(clang-analyzer-unix.Malloc): what was freed has left the list */
+	return n == UNDER_WAY_MAX;
+}
+
 static kube_write *next_to_send(const kube *k, int64_t now)
 {
+	if (is_full(k))
+		return NULL;
 	for (kube_write *w = k->first; w; w = w->next)
-		if (!w->call && !blocked(k, w, now)) /* NOLINT(clang-analyzer-unix.Malloc): what was freed has left the list */
+		if (!w->call && !blocked(k, w, now)) /* NOLINT(clang-analyzer-unix.Malloc): see above */
 			return w;
 	return NULL;
 }
@@ -300,7 +317,7 @@ static void event_send(kube *k)
 	recorder_request wanted;
 	transport_request request = {.total_ms = k->write_ms, .ctx = k, .done = on_event_answer};
 
-	if (k->event_call || !limiter_spare(&k->limiter, clock_now().mono_ms) || !recorder_next(k->recorder, clock_now(), &wanted))
+	if (k->event_call || is_full(k) || !limiter_spare(&k->limiter, clock_now().mono_ms) || !recorder_next(k->recorder, clock_now(), &wanted))
 		return;
 	limiter_take(&k->limiter, clock_now().mono_ms);
 	k->event_id = wanted.id;
@@ -332,10 +349,12 @@ void kube__write_act(kube *k)
 
 int64_t kube__write_wake(const kube *k)
 {
-	int64_t at = MOMENT_NEVER;
+	int64_t at = MOMENT_NEVER, token_at = limiter_next(&k->limiter);
 
-	for (const kube_write *w = k->first; w; w = w->next) {
-		int64_t free_at = k->blocked_until[w->kind][w->verb], token_at = limiter_next(&k->limiter);
+	if (is_full(k))
+		return at;
+	for (const kube_write *w = k->first; w && at > token_at; w = w->next) {
+		int64_t free_at = k->blocked_until[w->kind][w->verb];
 
 		if (w->call)
 			continue;

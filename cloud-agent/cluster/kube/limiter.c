@@ -40,10 +40,9 @@ int64_t limiter_next(const limiter *l)
 	return when(l, TOKEN);
 }
 
-/* Of a bucket that holds one, that one. */
 static int64_t spare(const limiter *l)
 {
-	return l->burst > 1 ? 2 * TOKEN : TOKEN;
+	return (l->burst / 2 + 1) * TOKEN;
 }
 
 bool limiter_spare(limiter *l, int64_t mono_ms)

@@ -15,7 +15,7 @@ typedef struct limiter {
 void limiter_init(limiter *l, int64_t rate, int64_t burst, int64_t mono_ms); /* full */
 bool limiter_take(limiter *l, int64_t mono_ms);
 int64_t limiter_next(const limiter *l); /* when the next one can be taken */
-/* One can be taken and leaves one for what is more urgent. */
+/* One can be taken and leaves half of `burst` for what is more urgent. */
 bool limiter_spare(limiter *l, int64_t mono_ms);
 int64_t limiter_next_spare(const limiter *l);
 

@@ -188,6 +188,7 @@ static void put(reflector *r, cJSON *object)
 {
 	char *key = key_of(object);
 
+	resource_trim(object);
 	if (learn(r, key, meta(object, "resourceVersion")))
 		r->object(r->ctx, r->kind, meta(object, "namespace"), meta(object, "name"), object);
 	else
