@@ -262,11 +262,3 @@ char *file_parent(const char *path)
 		return mem_strdup("/");
 	return mem_strndup(path, (size_t)(slash - path));
 }
-
-char *file_under(const char *root, const char *path)
-{
-	size_t len = root != NULL ? strlen(root) : 0;
-	while (len > 0 && root[len - 1] == '/')
-		len--;
-	return mem_printf("%.*s%s", (int)len, len > 0 ? root : "", path);
-}

@@ -29,7 +29,5 @@ int file_rename_new(const char *from, const char *to, error *err);
 /* The folder of a path as this project defines it (compatibility.md): the part before the last '/'; of "a/b/" it is "a/b"; of "x" it is "."
  * To be freed. */
 char *file_parent(const char *path);
-/* root + path, to be freed; root may be NULL or "". */
-char *file_under(const char *root, const char *path);
 
 #endif

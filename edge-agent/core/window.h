@@ -18,18 +18,14 @@ typedef struct window_round { /* of one job: round `round` holds the samples [fr
 } window_round;
 
 typedef struct window {
-	int64_t rounds[WINDOW_MAX]; /* newest first while it is built */
+	int64_t rounds[WINDOW_MAX]; /* newest first */
 	size_t n;
 	int64_t last, from; /* the oldest round taken, and its first sample */
 } window;
 
-/* Step by step, so that a caller who reads manifests from a disk need not read more of them than it takes. */
+/* Step by step, so that who reads manifests from a disk need not read more of them than it takes. */
 void window_start(window *w, const window_round *present);
 /* Offer the rounds below the present one, highest first. False once no more can be taken. */
 bool window_offer(window *w, const window_round *r);
-
-/* All at once: the rounds in any order, the present one among them. Writes the rounds of the window, oldest first, and returns how many;
- * 0 if the present round is not in the list. */
-size_t window_select(const window_round *rounds, size_t n, int64_t present, int64_t out[WINDOW_MAX]);
 
 #endif

@@ -11,8 +11,6 @@
 #include "edge-agent/core/window.h"
 #include "tests/sim/sim.h"
 
-enum { ROUNDS_LISTED = 64 };
-
 /* ---- looks ---- */
 
 static size_t file_index(const world *w, const dataset_file *f)
@@ -223,25 +221,40 @@ static int write_folder(world *w, device *d, work *k)
 	return write_new(w, d, k);
 }
 
+/* The folder of this job's round; NULL if there is none. */
+static const folder *own_folder(disk *files, const work *k, int64_t round)
+{
+	const folder *f = folder_find(files, k->a.round.output_dir, round);
+
+	return f && strcmp(f->uid, k->a.round.uid) == 0 ? f : NULL;
+}
+
+static window_round in_window(const folder *f)
+{
+	return (window_round){.round = f->round, .from = f->range.from, .to = f->range.to};
+}
+
 static int write_eval(world *w, device *d, work *k)
 {
 	disk *files = disk_of(w, d, k->a.round.output_dir);
-	window_round rounds[ROUNDS_LISTED];
-	int64_t chosen[WINDOW_MAX];
-	size_t n = 0, m;
+	const folder *f = own_folder(files, k, k->a.round.round);
+	window taken;
+	bool more = true;
 
-	for (size_t i = files->n_folders; i-- > 0 && n < ROUNDS_LISTED;) {
-		const folder *f = files->folders[i];
-
-		if (!f->aside && strcmp(f->output_dir, k->a.round.output_dir) == 0 && strcmp(f->uid, k->a.round.uid) == 0)
-			rounds[n++] = (window_round){.round = f->round, .from = f->range.from, .to = f->range.to};
-	}
-	m = window_select(rounds, n, k->a.round.round, chosen);
-	if (m == 0)
+	if (!f)
 		return fail(k, ERROR_NOT_FOUND, "the round has no folder");
-	for (size_t i = 0; i < m; i++) {
-		const folder *f = folder_find(files, k->a.round.output_dir, chosen[i]);
+	window_round one = in_window(f);
+	window_start(&taken, &one);
+	for (int64_t round = f->round - 1; more && round > 0; round--) {
+		const folder *earlier = own_folder(files, k, round);
 
+		if (earlier) {
+			one = in_window(earlier);
+			more = window_offer(&taken, &one);
+		}
+	}
+	for (size_t i = 0; i < taken.n; i++) {
+		f = own_folder(files, k, taken.rounds[i]);
 		k->r.eval.samples += f->range.to - f->range.from - split_count(f->range.from, f->range.to, k->a.round.train_prob);
 	}
 	eval_add(files, k->a.round.output_dir, k->a.round.round)->samples = (size_t)k->r.eval.samples;

@@ -368,18 +368,6 @@ static void clean_paths(void **state)
 	assert_false(path_is_clean(long_path));
 }
 
-static void under_a_root(void **state)
-{
-	(void)state;
-	static const char *const table[][3] = {
-		{NULL, "/a", "/a"}, {"", "/a", "/a"}, {"/rootfs", "/a", "/rootfs/a"}, {"/rootfs/", "/a", "/rootfs/a"}, {"/", "/a", "/a"}};
-	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-		char *path = file_under(table[i][0], table[i][1]);
-		assert_string_equal(path, table[i][2]);
-		free(path);
-	}
-}
-
 #define IN_A_FOLDER(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -401,7 +389,6 @@ int main(void)
 		IN_A_FOLDER(sync_of_a_folder),
 		cmocka_unit_test(parents),
 		cmocka_unit_test(clean_paths),
-		cmocka_unit_test(under_a_root),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,12 +99,6 @@ static void problem_tell(void *ctx, bool warning, int line, const char *text)
 	problem_add(r->file, (manifest_problem){.warning = warning, .text = mem_printf("%s:%d: %s", r->name, line, text)});
 }
 
-void manifest_fail(const char *text, manifest_file *out)
-{
-	*out = (manifest_file){0};
-	problem_add(out, (manifest_problem){.text = mem_strdup(text)});
-}
-
 static void manifest_fini(manifest *m)
 {
 	free(m->ns);

@@ -40,8 +40,6 @@ typedef struct manifest_file {
 
 /* `name` begins every text. Always leaves a valid *out, to be emptied with manifest_file_fini. */
 void manifest_parse(const char *name, const char *data, size_t len, manifest_file *out);
-/* A file of which nothing could be had. */
-void manifest_fail(const char *text, manifest_file *out);
 void manifest_file_fini(manifest_file *file);
 
 /* "sedna.io/v1alpha1", "v1"; "Dataset" … for all kinds that the local backend holds, pods included. */
