@@ -122,6 +122,12 @@ class SecureBroker(Broker):
         """What certificates made for the broker, each put in place by rename."""
         self.files.mkdir(exist_ok=True)
         install(self.pki.folder("broker"), self.files)
+        acl = self.files / "acl"
+        text = acl.read_text()
+        for user, right in (("cloud", "write"), ("watcher", "read")):
+            assert f"\nuser {user}\n" in text
+            text = text.replace(f"\nuser {user}\n", f"\nuser {user}\ntopic {right} test/#\n")  # for mark(): the cloud agent keeps its own topics clean
+        acl.write_text(text)
 
     def reload(self):
         """As systemctl reload does. It says nothing: wait for what is to change."""
@@ -140,9 +146,6 @@ class SecureBroker(Broker):
 
     def reader(self):
         return flags(self.port, self.watcher)
-
-    def mark(self):
-        return f"ilmare/v1/ns/test/job/{os.urandom(6).hex()}/state"
 
     def edge(self, node="edge-1", folder=None, **more):
         """With a folder of its own, as a device has: files are put there by install()."""
