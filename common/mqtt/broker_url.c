@@ -50,14 +50,14 @@ int broker_url_parse(const char *text, struct broker_url *out, error *err)
 	size_t len;
 
 	memset(out, 0, sizeof *out);
+	if (strchr(text, '@')) /* first, so that no text below repeats a password */
+		return error_set(err, ERROR_INVALID, "broker: user name and password do not belong into the url; they have keys of their own");
 	for (size_t i = 0; i < sizeof schemes / sizeof *schemes && !scheme; i++)
 		if (!strncmp(text, schemes[i].prefix, strlen(schemes[i].prefix)))
 			scheme = &schemes[i];
 	if (!scheme)
 		return error_set(err, ERROR_INVALID, "broker \"%s\": must begin with mqtt://, mqtts://, tcp:// or ssl://", text);
 	host = text + strlen(scheme->prefix);
-	if (strchr(host, '@'))
-		return error_set(err, ERROR_INVALID, "broker: user name and password do not belong into the url; they have keys of their own");
 	if (*host == '[') {
 		host++;
 		end = strchr(host, ']');

@@ -39,9 +39,3 @@ class SecureCase(Case):
     def round(self, number):
         self.whole.feed()
         return self.whole.topics.wait(self.whole.over(number), f"round {number} is over", patience=60).document
-
-    def end_of_log(self, edge, text):
-        """It has said this, in one line that is not too long to read."""
-        edge.wait_log(text)
-        lines = [line for line in edge.text().splitlines() if text.replace("\\", "") in line]
-        self.assertTrue(all(len(line) < 400 for line in lines), lines)

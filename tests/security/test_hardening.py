@@ -24,40 +24,40 @@ class Hardening(unittest.TestCase):
         if not cls.programs:
             raise unittest.SkipTest(f"{RELEASE}/bin: no release build there")
 
-    def each(self):
-        for program in self.programs:
-            with self.subTest(program=program.name):
-                yield program
-
     def test_all_are_looked_at(self):
         self.assertLessEqual({"ilmare-edge", "ilmare-cloud", "ilmare-worker"}, {program.name for program in self.programs})
 
     def test_position_independent(self):
-        for program in self.each():
-            self.assertRegex(readelf(program, "-h"), r"Type: +DYN")
-            self.assertRegex(readelf(program, "-d"), r"\(FLAGS_1\) .*\bPIE\b")
-            self.assertNotIn("TEXTREL", readelf(program, "-d"))
+        for program in self.programs:
+            with self.subTest(program=program.name):
+                self.assertRegex(readelf(program, "-h"), r"Type: +DYN")
+                self.assertRegex(readelf(program, "-d"), r"\(FLAGS_1\) .*\bPIE\b")
+                self.assertNotIn("TEXTREL", readelf(program, "-d"))
 
     def test_relocations_are_read_only_from_the_start_on(self):
-        for program in self.each():
-            self.assertIn("GNU_RELRO", readelf(program, "-l"))
-            self.assertRegex(readelf(program, "-d"), r"\(FLAGS_1\) .*\bNOW\b")
+        for program in self.programs:
+            with self.subTest(program=program.name):
+                self.assertIn("GNU_RELRO", readelf(program, "-l"))
+                self.assertRegex(readelf(program, "-d"), r"\(FLAGS_1\) .*\bNOW\b")
 
     def test_nothing_is_writable_and_executable(self):
-        for program in self.each():
-            segments = readelf(program, "-l")
-            self.assertRegex(segments, r"GNU_STACK .* RW +0x")
-            self.assertNotRegex(segments, r"(LOAD|GNU_STACK) .* RWE ")
+        for program in self.programs:
+            with self.subTest(program=program.name):
+                segments = readelf(program, "-l")
+                self.assertRegex(segments, r"GNU_STACK .* RW +0x")
+                self.assertNotRegex(segments, r"(LOAD|GNU_STACK) .* RWE ")
 
     def test_no_library_is_looked_for_in_odd_places(self):
-        for program in self.each():
-            self.assertNotRegex(readelf(program, "-d"), r"RPATH|RUNPATH")
+        for program in self.programs:
+            with self.subTest(program=program.name):
+                self.assertNotRegex(readelf(program, "-d"), r"RPATH|RUNPATH")
 
     def test_stack_and_buffers_are_checked(self):
-        for program in self.each():
-            symbols = readelf(program, "--dyn-syms")
-            self.assertIn("__stack_chk_fail", symbols)
-            self.assertRegex(symbols, r"__(snprintf|memcpy|vsnprintf|read|fprintf)_chk")
+        for program in self.programs:
+            with self.subTest(program=program.name):
+                symbols = readelf(program, "--dyn-syms")
+                self.assertIn("__stack_chk_fail", symbols)
+                self.assertRegex(symbols, r"__(snprintf|memcpy|vsnprintf|read|fprintf)_chk")
 
     def test_every_file_is_compiled_so(self):
         commands = json.loads((RELEASE / "compile_commands.json").read_text())
