@@ -9,7 +9,7 @@ from kube_case import HERE, Case, main, setUpModule  # noqa: F401
 
 from agents import until
 from api import JOB, ApiError, at, meta
-from kube_agents import FOLDER, IMAGE, Loop, path_taken, rules
+from kube_agents import FOLDER, Loop, conditions, path_taken, position, rules
 
 FETCHER = "ilmare.test/fetcher:v1"
 
@@ -163,7 +163,10 @@ class Remote(Objects):
         self.assertIn("s3://bucket/models/base", self.loop.kubelet.text(self.ns, meta(pod, "name")))
 
     def ready(self, **urls):
-        """What an edge agent would report if it read the samples from an object store; there is none on that node."""
+        """What an edge agent would report if it read the samples from an object store; there is none on that node. Nobody says it twice, so the
+        cloud agent has to listen: its birth comes after its subscriptions."""
+        births = self.loop.world.topics(self.loop.broker, "ilmare/v1/presence/cloud")
+        births.wait(lambda m: m.document is not None and m.document["online"], "the cloud agent is on the broker")
         job = self.loop.job()
         end = {"sample": 10, "size": 100, "digest": "0" * 64}
         topic = f"ilmare/v1/ns/{self.ns}/job/signs-demo/node/edge-2/train/ready"
@@ -227,7 +230,7 @@ class Secrets(Objects):
         self.secret("keys", ACCESS_KEY_ID="id", annotations={"s3-endpoint": "minio.test"})
         self.loop.create(credentialName="keys")
         self.loop.cloud(kubeconfig=self.value_account("get"), kube_credentials="value")
-        self.says("ClusterFailure", "Secret keys has no key SECRET_ACCESS_KEY")
+        self.says("PodRefused", "Secret keys has no key SECRET_ACCESS_KEY")
         self.api.patch("Secret", self.ns, "keys", {"stringData": {"SECRET_ACCESS_KEY": "key"}})
         self.loop.serving(40)
 
@@ -241,6 +244,68 @@ class Secrets(Objects):
         self.assertNotIn("S3_ENDPOINT_URL", env)
         self.says("SecretIncomplete", "Secret keys has no annotation s3-endpoint")
         self.round(1)
+
+
+class Reasons(Objects):
+    """What stands in the way is on the job: kubectl get shows it."""
+
+    def reason(self):
+        return conditions(self.loop.job())[-1].get("reason")
+
+    def shows(self, reason, text):
+        job = self.loop.wait(lambda o: at(conditions(o), -1, "reason") == reason and text in conditions(o)[-1]["message"], f"{reason} {text}")
+        self.assertEqual(self.api.table(JOB, self.ns)[0]["Reason"], reason)
+        return job
+
+    def over(self):
+        self.loop.wait(lambda o: conditions(o) and "reason" not in conditions(o)[-1], "nothing is in the way")
+        self.assertIsNone(self.api.table(JOB, self.ns)[0]["Reason"])
+
+    def test_missing(self):
+        dataset, initial, deploy, job = self.loop.objects()
+        self.loop.files()
+        self.loop.cloud()
+        self.api.create_all([initial, deploy, job])
+        self.assertEqual(position(self.shows("MissingDataset", "there is no Dataset traffic-signs in namespace")), (1, "Train", "Waiting"))
+        self.assertEqual(self.loop.pods(), [])
+        self.api.create(dataset)
+        self.over()
+        self.loop.serving()
+        self.round(1)
+        self.api.delete("Model", self.ns, "signs-deploy")
+        self.shows("MissingModel", "there is no Model signs-deploy")
+        self.api.create(deploy)
+        self.over()
+        self.round(2)
+
+    def test_serving_pod_that_is_refused(self):
+        """Its template has something that the API server does not take."""
+        objects = self.loop.objects()
+        objects[-1]["spec"]["deploySpec"]["template"]["spec"]["containers"][0]["volumeMounts"].append({"name": "nowhere", "mountPath": "/x"})
+        self.loop.create(*objects)
+        self.loop.cloud()
+        self.shows("PodRefused", "nowhere")
+        mark = self.cluster.mark()
+        self.loop.feed()  # training goes on meanwhile
+        self.loop.wait(lambda o: (1, "Train", "Completed") in [p[:3] for p in path_taken(o)], "it is trained")
+        self.assertLess(self.cluster.requests(mark, user=self.loop.user)["create", "pods"], 8)
+        self.api.patch(JOB, self.ns, "signs-demo", {"spec": self.loop.objects()[-1]["spec"]})
+        self.loop.serving()
+        self.assertEqual(self.loop.over(1)["type"], "Completed")
+
+    def test_node_away(self):
+        self.loop.kubelet.fault("-train-", "ContainerCreating")
+        self.loop.create()
+        self.loop.cloud()
+        self.loop.serving()
+        self.loop.feed()
+        self.loop.at(1, "Train", "Starting")
+        self.loop.kubelet.away("edge-1")
+        self.shows("NodeUnreachable", "edge-1")
+        self.loop.kubelet.clear_faults()
+        self.loop.kubelet.back("edge-1")
+        self.assertEqual(self.loop.over(1)["type"], "Completed")
+        self.assertNotIn("NodeUnreachable", [p[3] for p in path_taken(self.loop.job())])
 
 
 class TooLarge(Objects):
