@@ -1,7 +1,8 @@
 /* The cluster as the cloud agent sees it: one interface, two implementations (kube/, local/).
  *
  * All calls and callbacks are on the loop thread. An operation's callback comes exactly once, possibly before the call returns, never after
- * cluster_free. Objects are Kubernetes JSON, as core/controller.h says; those handed to callbacks belong to the receiver.
+ * cluster_free. What an operation with an id points to is valid until its callback is called, or `stop`. Objects
+ * are Kubernetes JSON, as core/controller.h says; those handed to callbacks belong to the receiver.
  */
 #ifndef CLUSTER_CLUSTER_H
 #define CLUSTER_CLUSTER_H

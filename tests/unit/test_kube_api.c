@@ -4,6 +4,7 @@
 #include "cloud-agent/cluster/kube/limiter.h"
 #include "cloud-agent/cluster/kube/recorder.h"
 #include "cloud-agent/cluster/kube/resource.h"
+#include "cloud-agent/cluster/kube/slim.h"
 #include "cloud-agent/cluster/kube/watch_lines.h"
 #include "common/json.h"
 
@@ -185,6 +186,34 @@ static void what_is_less_urgent_leaves_a_token(void **state)
 	assert_true(limiter_spare(&l, now));
 }
 
+/* What it says stays; names that are usual are not copied any more, also in what is made of it. */
+static void object_made_slim(void **state)
+{
+	static const char text[] = "{\"metadata\":{\"name\":\"n\",\"managedFields\":[{\"f:a\":{}}],\"labels\":{\"own.io/key\":\"v\"}},"
+							   "\"spec\":[{\"name\":\"a\",\"env\":[{\"name\":\"b\",\"value\":\"managedFields\"}]}]}";
+	static const char slim[] = "{\"metadata\":{\"name\":\"n\",\"labels\":{\"own.io/key\":\"v\"}},"
+							   "\"spec\":[{\"name\":\"a\",\"env\":[{\"name\":\"b\",\"value\":\"managedFields\"}]}]}";
+	cJSON *tree = NULL, *copy, *first;
+	char *printed;
+
+	(void)state;
+	assert_int_equal(json_parse(text, strlen(text), 1000, &tree, NULL), 0);
+	object_slim(tree);
+	object_slim(tree);
+	copy = cJSON_Duplicate(tree, 1);
+	first = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(tree, "spec"), 0)->child;
+	assert_string_equal(first->string, "name");
+	assert_ptr_equal(first->string, cJSON_GetObjectItemCaseSensitive(tree, "metadata")->child->string);
+	cJSON_Delete(tree);
+	json_put_string(copy, "kind", "Pod");
+	cJSON_DeleteItemFromObjectCaseSensitive(copy, "kind");
+	printed = json_print(copy);
+	assert_string_equal(printed, slim);
+	free(printed);
+	cJSON_Delete(copy);
+	object_slim(NULL);
+}
+
 static void events_count(void **state)
 {
 	recorder *r = recorder_new("ilmare-cloud", "pod-1", 9);
@@ -266,6 +295,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_event_ends_a_stream),
 		cmocka_unit_test(the_limiter),
 		cmocka_unit_test(what_is_less_urgent_leaves_a_token),
+		cmocka_unit_test(object_made_slim),
 		cmocka_unit_test(events_count),
 		cmocka_unit_test(events_are_bounded),
 	};

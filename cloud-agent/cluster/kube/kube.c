@@ -1,6 +1,7 @@
 /* See kube.h for the contract. */
 #include "cloud-agent/cluster/kube/kube.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 
 /* Of an answer that is gathered; between a leader's last request and the moment when another may lead; for giving the Lease back. */
 enum { ANSWER_MAX = 64 * 1024 * 1024, ARRIVE_MS = 500, RELEASE_MS = 5000 };
+/* Objects read, until memory is given back. */
+enum { CHURN_MAX = 500 };
 
 int kube__answer(const transport_answer *answer, cJSON **object, error *err)
 {
@@ -35,6 +38,15 @@ void kube__go(kube *k)
 		turn_go(&k->turn);
 }
 
+/* What lists and many writes took is in the allocator's hands, in pieces, and would stay there. */
+static void give_back(kube *k)
+{
+	if (k->churn < CHURN_MAX || k->first != NULL || !k->synced)
+		return;
+	k->churn = 0;
+	malloc_trim(0);
+}
+
 static void act(void *ctx)
 {
 	kube *k = ctx;
@@ -42,6 +54,7 @@ static void act(void *ctx)
 	kube__lead_act(k);
 	kube__read_act(k);
 	kube__write_act(k);
+	give_back(k);
 }
 
 static int64_t wake(void *ctx)
@@ -163,7 +176,7 @@ static void make_parts(kube *k, const cluster_kube_config *config)
 	k->lease = lease_new(&held);
 	k->write_ms = held.duration_ms - held.renew_ms - ARRIVE_MS;
 	k->recorder = recorder_new("ilmare-cloud", held.identity, config->seed);
-	limiter_init(&k->limiter, or (config->requests_per_second, 50), or (config->burst, 100), clock_now().mono_ms);
+	limiter_init(&k->limiter, or (config->requests_per_second, 50), or (config->burst, 300), clock_now().mono_ms);
 	k->credentials_by_value = config->credentials_by_value;
 	kube__read_init(k, config);
 	free(agent);

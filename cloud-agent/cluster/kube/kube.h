@@ -22,7 +22,7 @@ typedef struct cluster_kube_config {
 	const char *lease, *lease_namespace;              /* "ilmare-cloud", in our own namespace */
 	const char *identity;                             /* of this agent, not of another one */
 	int64_t lease_ms, lease_renew_ms, lease_retry_ms; /* 15, 10, 2 s */
-	int64_t requests_per_second, burst;               /* 50, 100 */
+	int64_t requests_per_second, burst;               /* 50, 300 */
 	int64_t connect_ms;                               /* 5 s */
 	int64_t silence_ms;                               /* 150 s: a watch that brings nothing, no bookmark either, is dead */
 	const char *version;                              /* of this program */

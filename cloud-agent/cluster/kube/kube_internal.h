@@ -55,6 +55,7 @@ struct kube {
 	recorder *recorder;
 	transport_call *event_call;
 	uint64_t event_id;
+	size_t churn; /* objects read since memory was given back */
 
 	bool started, closed;
 	uv_timer_t stop_limit;

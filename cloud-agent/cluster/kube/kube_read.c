@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-enum { EVENT_MAX = 8 * 1024 * 1024, LIST_MS = 60 * 1000 };
+enum { EVENT_MAX = 8 * 1024 * 1024, LIST_MS = 60 * 1000, CHURN_PAGE = 100 };
 
 static void on_object(void *ctx, enum object_kind kind, const char *ns, const char *name, cJSON *object)
 {
@@ -126,6 +126,7 @@ static void on_list(void *ctx, const transport_answer *answer)
 	int code = kube__answer(answer, &page, &err);
 
 	s->call = NULL;
+	s->k->churn += CHURN_PAGE;
 	if (code == 0)
 		reflector_page(s->r, page, clock_now());
 	else

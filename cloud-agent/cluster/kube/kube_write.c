@@ -10,6 +10,7 @@
 #include "cloud-agent/cluster/kube/credentials.h"
 #include "cloud-agent/cluster/kube/kube_internal.h"
 #include "cloud-agent/cluster/kube/resource.h"
+#include "cloud-agent/cluster/kube/slim.h"
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -24,8 +25,11 @@ struct kube_write {
 	uint64_t id;
 	enum object_kind kind;
 	enum kube_verb verb;
-	char *ns, *path, *body;
-	cJSON *pod;           /* of a create: its body is made when it is sent */
+	char *ns, *path;
+	/* The body is made when it is sent: of what waits, thousands perhaps, there is no copy. These are the caller's until it is answered. */
+	const cJSON *status, *pod;
+	const char *uid, *version;
+	cJSON *filled;        /* the pod with a Secret's keys in it */
 	transport_call *call; /* NULL: waits */
 	int exists;           /* a create that found a pod: its error, while the pod is fetched */
 	char *exists_text;
@@ -41,12 +45,11 @@ static void write_free(kube_write *w)
 	*(before ? &before->next : &k->first) = w->next;
 	if (k->last == w)
 		k->last = before;
-	if (w->pod)
-		credentials_wipe(w->pod);
-	cJSON_Delete(w->pod);
+	if (w->filled)
+		credentials_wipe(w->filled);
+	cJSON_Delete(w->filled);
 	free(w->ns);
 	free(w->path);
-	free(w->body);
 	free(w->exists_text);
 	free(w);
 }
@@ -84,16 +87,11 @@ void kube__patch_status(cluster *c, uint64_t id, enum object_kind kind, const ch
 {
 	kube *k = (kube *)c;
 	kube_write *w = write_new(k, id, kind, KUBE_PATCH, ns);
-	cJSON *patch = cJSON_CreateObject(), *metadata = cJSON_CreateObject();
 
-	/* With the version in it, it is refused if anything was changed meanwhile. */
-	json_put_string(metadata, "uid", uid);
-	json_put_string(metadata, "resourceVersion", resource_version);
-	json_put(patch, "metadata", metadata);
-	json_put(patch, "status", cJSON_Duplicate(status, 1));
 	w->path = resource_path(kind, ns, name, "status");
-	w->body = json_print(patch);
-	cJSON_Delete(patch);
+	w->status = status;
+	w->uid = uid;
+	w->version = resource_version;
 	kube__go(k);
 }
 
@@ -104,7 +102,7 @@ void kube__create_pod(cluster *c, uint64_t id, const char *ns, const char *name,
 
 	(void)name;
 	w->path = resource_path(OBJECT_POD, ns, NULL, NULL);
-	w->pod = cJSON_Duplicate(pod, 1);
+	w->pod = pod;
 	kube__go(k);
 }
 
@@ -112,15 +110,9 @@ void kube__delete_pod(cluster *c, uint64_t id, const char *ns, const char *name,
 {
 	kube *k = (kube *)c;
 	kube_write *w = write_new(k, id, OBJECT_POD, KUBE_DELETE, ns);
-	cJSON *options = cJSON_CreateObject(), *preconditions = cJSON_CreateObject();
 
-	json_put_string(options, "apiVersion", "v1");
-	json_put_string(options, "kind", "DeleteOptions");
-	json_put_string(preconditions, "uid", uid);
-	json_put(options, "preconditions", preconditions);
 	w->path = resource_path(OBJECT_POD, ns, name, NULL);
-	w->body = json_print(options);
-	cJSON_Delete(options);
+	w->uid = uid;
 	kube__go(k);
 }
 
@@ -148,8 +140,9 @@ static void answered(kube_write *w, int code, const char *text, cJSON *object, i
 	kube *k = w->k;
 	uint64_t id = w->id;
 
+	k->churn++;
 	if (object) {
-		resource_trim(object);
+		object_slim(object);
 		kube__read_wrote(k, w->kind, w->ns, object);
 	}
 	write_free(w);
@@ -251,6 +244,50 @@ static void request_send(kube_write *w, const char *body)
 
 static void write_send(kube_write *w);
 
+static char *patch_body(const kube_write *w)
+{
+	cJSON *patch = cJSON_CreateObject(), *metadata = cJSON_CreateObject();
+	char *text;
+
+	/* With the version in it, it is refused if anything was changed meanwhile. */
+	json_put_string(metadata, "uid", w->uid);
+	json_put_string(metadata, "resourceVersion", w->version);
+	json_put(patch, "metadata", metadata);
+	cJSON_AddItemReferenceToObject(patch, "status", (cJSON *)(uintptr_t)w->status);
+	text = json_print(patch);
+	cJSON_Delete(patch);
+	return text;
+}
+
+static char *delete_body(const kube_write *w)
+{
+	cJSON *options = cJSON_CreateObject(), *preconditions = cJSON_CreateObject();
+	char *text;
+
+	json_put_string(options, "apiVersion", "v1");
+	json_put_string(options, "kind", "DeleteOptions");
+	json_put_string(preconditions, "uid", w->uid);
+	json_put(options, "preconditions", preconditions);
+	text = json_print(options);
+	cJSON_Delete(options);
+	return text;
+}
+
+static void body_send(kube_write *w)
+{
+	char *body;
+
+	if (w->verb == KUBE_PATCH)
+		body = patch_body(w);
+	else if (w->verb == KUBE_DELETE)
+		body = delete_body(w);
+	else
+		body = json_print(w->filled ? w->filled : w->pod);
+	request_send(w, body);
+	explicit_bzero(body, strlen(body)); /* there may be keys in it */
+	free(body);
+}
+
 static void on_secret(void *ctx, const transport_answer *answer)
 {
 	kube_write *w = ctx;
@@ -260,9 +297,9 @@ static void on_secret(void *ctx, const transport_answer *answer)
 
 	w->call = NULL;
 	if (code == 0)
-		code = credentials_put(w->pod, credentials_needed(w->pod), object, &err);
+		code = credentials_put(w->filled, credentials_needed(w->filled), object, &err);
 	else
-		error_prefix(&err, "the Secret %s cannot be read", credentials_needed(w->pod));
+		error_prefix(&err, "the Secret %s cannot be read", credentials_needed(w->filled));
 	cJSON_Delete(object);
 	if (code == 0)
 		write_send(w);
@@ -272,19 +309,12 @@ static void on_secret(void *ctx, const transport_answer *answer)
 
 static void write_send(kube_write *w)
 {
-	const char *secret = w->pod && w->k->credentials_by_value ? credentials_needed(w->pod) : NULL;
-	char *body = NULL;
-
-	if (secret) {
-		get(w, OBJECT_SECRET, secret, on_secret);
-		return;
-	}
-	if (w->pod)
-		body = json_print(w->pod);
-	request_send(w, body ? body : w->body);
-	if (body)
-		explicit_bzero(body, strlen(body));
-	free(body);
+	if (w->pod && w->k->credentials_by_value && !w->filled)
+		w->filled = cJSON_Duplicate(w->pod, 1);
+	if (w->filled && credentials_needed(w->filled))
+		get(w, OBJECT_SECRET, credentials_needed(w->filled), on_secret);
+	else
+		body_send(w);
 }
 
 static bool blocked(const kube *k, const kube_write *w, int64_t now)
@@ -317,7 +347,8 @@ static void event_send(kube *k)
 	recorder_request wanted;
 	transport_request request = {.total_ms = k->write_ms, .ctx = k, .done = on_event_answer};
 
-	if (k->event_call || is_full(k) || !limiter_spare(&k->limiter, clock_now().mono_ms) || !recorder_next(k->recorder, clock_now(), &wanted))
+	if (k->event_call || is_full(k) || !limiter_spare(&k->limiter, clock_now().mono_ms) ||
+		!recorder_next(k->recorder, clock_now(), &wanted))
 		return;
 	limiter_take(&k->limiter, clock_now().mono_ms);
 	k->event_id = wanted.id;

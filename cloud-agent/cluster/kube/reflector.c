@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cloud-agent/cluster/kube/resource.h"
+#include "cloud-agent/cluster/kube/slim.h"
 #include "cloud-agent/core/table.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -188,7 +189,7 @@ static void put(reflector *r, cJSON *object)
 {
 	char *key = key_of(object);
 
-	resource_trim(object);
+	object_slim(object);
 	if (learn(r, key, meta(object, "resourceVersion")))
 		r->object(r->ctx, r->kind, meta(object, "namespace"), meta(object, "name"), object);
 	else

@@ -120,11 +120,6 @@ const char *resource_accept(enum object_kind kind, bool watch)
 				   "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 }
 
-void resource_trim(cJSON *object)
-{
-	cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(object, "metadata"), "managedFields");
-}
-
 /* ---- answers ---- */
 
 static bool too_large(const char *text)

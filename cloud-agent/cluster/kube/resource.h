@@ -33,9 +33,6 @@ char *resource_watch_path(enum object_kind kind, const char *ns, const char *ver
 /* Of a list or a watch; NULL: plain JSON. */
 const char *resource_accept(enum object_kind kind, bool watch);
 
-/* Takes out what nobody here reads, and what is a third of an object: which client wrote which member. */
-void resource_trim(cJSON *object);
-
 /* The error of an answer that is not 2xx: HTTP status and the Status object of the body (which may be anything). Text: what the server says.
  *   400, 422 INVALID   401, 403 DENIED   404 NOT_FOUND   409 EXISTS or CONFLICT   410 CHANGED   413, and 422 or 500 for an object that is too
  *   large LIMIT   408, 504 TIMEOUT   all else OFFLINE. */
