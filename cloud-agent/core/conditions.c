@@ -80,23 +80,32 @@ static void put_data(cJSON *condition, const cJSON *input, const cJSON *output, 
 	cJSON_Delete(data);
 }
 
-static cJSON *step_encode(const step *s, const char *time)
+static void put_text(cJSON *condition, const char *name, const char *value, size_t size)
 {
 	char text[CONDITION_MESSAGE_MAX + 1];
+	cJSON_DeleteItemFromObjectCaseSensitive(condition, name);
+	if (value == NULL || value[0] == '\0')
+		return;
+	text_copy(text, size, value);
+	json_put_string(condition, name, text);
+}
+
+/* Reason and message of a condition that has not ended. */
+static void tell(cJSON *condition, const char *reason, const char *message)
+{
+	put_text(condition, "reason", reason, TEXT_MAX_REASON + 1);
+	put_text(condition, "message", message, CONDITION_MESSAGE_MAX + 1);
+}
+
+static cJSON *step_encode(const step *s, const char *time)
+{
 	cJSON *condition = cJSON_CreateObject();
 	json_put_string(condition, "type", phase_name(s->phase));
 	json_put_string(condition, "status", "True");
 	json_put_string(condition, "stage", stage_name(s->stage));
 	json_put_string(condition, "lastHeartbeatTime", time);
 	json_put_string(condition, "lastTransitionTime", time);
-	if (s->reason != NULL && s->reason[0] != '\0') {
-		text_copy(text, TEXT_MAX_REASON + 1, s->reason);
-		json_put_string(condition, "reason", text);
-	}
-	if (s->message != NULL && s->message[0] != '\0') {
-		text_copy(text, sizeof text, s->message);
-		json_put_string(condition, "message", text);
-	}
+	tell(condition, s->reason, s->message);
 	put_data(condition, s->input, s->output, &s->m);
 	return condition;
 }
@@ -244,6 +253,18 @@ cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t me
 
 /* ---- the patch ---- */
 
+/* What was in the way is no longer, if the job goes on. */
+static void tell_last(const job_view *v, cJSON *list, const change *ch, const char *time)
+{
+	cJSON *last = cJSON_GetArrayItem(list, cJSON_GetArraySize(list) - 1);
+	if (ch->tells) {
+		tell(last, ch->reason, ch->message);
+		put_text(last, "lastHeartbeatTime", time, CONDITION_MESSAGE_MAX + 1);
+	} else {
+		tell(last, NULL, waiting_message(ch->mem, v));
+	}
+}
+
 /* The last condition with a new member: nothing else of it changes. */
 static void amend_last(cJSON *list, const member *m)
 {
@@ -268,6 +289,8 @@ cJSON *change_patch(const job_view *v, const change *ch, const condition_limits 
 		json_put_string(status, "startTime", time);
 	if (ch->amend)
 		amend_last(list, &ch->m);
+	if (v->started && !phase_ended(v->pos.phase) && (ch->tells || (ch->n > 0 && v->reason[0] != '\0')))
+		tell_last(v, list, ch, time);
 	for (size_t i = 0; i < ch->n; i++)
 		cJSON_AddItemToArray(list, step_encode(&ch->steps[i], time));
 	listed *all = mem_alloc((v->n_conditions + ch->n + 1) * sizeof *all);

@@ -7,7 +7,7 @@
  *   decide.c     looks at a touched job: at most one write (a `flight`), and when to look again
  *     report_judge.c  the table of rule 3          stage_work.c  Train and Eval: pods       stage_deploy.c  Deploy, and the next round
  *     inference.c     the pod that serves          reap.c        pods that have to go
- *     explain.c       why it stands still, for people
+ *     explain.c       why it stands still, for people        reason.c       the same on the object itself
  *     reports.c       what arrived, and what it leads to
  *     conditions.c    a write to the conditions    pod.c         what a pod is made of      select.c, base_model.c  which model for what
  *   documents.c  what the topics should hold       publisher.c   what they hold, and the queue in between
@@ -207,6 +207,8 @@ typedef struct job_view {
 	int64_t first_round;          /* not started: the round to begin with */
 	position pos;
 	const char *since, *reason, *message;
+	bool has_summary; /* the cluster keeps the members beside the conditions */
+	const char *summary_reason;
 	int64_t since_unix;
 	bool has_ended; /* the last condition that ended a stage */
 	position ended;
@@ -242,7 +244,8 @@ typedef struct change { /* what one patch appends, or, with `amend`, the new mem
 	member m; /* as the next step takes it */
 	step steps[4];
 	size_t n;
-	bool amend;
+	bool amend, tells;            /* tells (with amend): reason and message of the last condition, if it has not ended: */
+	const char *reason, *message; /* "" or NULL: none */
 } change;
 
 change change_begin(const job_view *v); /* m as it is now */
@@ -255,7 +258,6 @@ typedef struct condition_limits {
 } condition_limits;
 /* The merge patch of .status, to be freed. */
 cJSON *change_patch(const job_view *v, const change *ch, const condition_limits *limits, int64_t unix_ms);
-/* summary.c: the members for people. */
 void summary_put(const job_view *v, const change *ch, cJSON *status);
 /* Models with their metrics bounded; *truncated says whether something was left out. */
 cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t metrics_max, bool *truncated);
@@ -344,10 +346,14 @@ struct job {
 	int64_t refused_round;
 	const char *kill_reason;
 	int64_t inference_retry_at, inference_delay;
-	int64_t answered_at; /* last answer to a report that did not match; -1 */
+	char *inference_refused; /* what the cluster said of the pod that is to serve; NULL: nothing */
+	int64_t answered_at;     /* last answer to a report that did not match; -1 */
 	int64_t wake;
 	char *event_seen;                                                                 /* the last warning, said once */
 	char state_reason[TEXT_MAX_REASON + 1], state_message[CONDITION_MESSAGE_MAX + 1]; /* why it waits, beside the condition's own */
+	bool state_warns;                                                                 /* it is a warning */
+	char tell_reason[TEXT_MAX_REASON + 1]; /* to be written on the object, since (-1: none), and not before */
+	int64_t tell_since, tell_at, tell_delay;
 };
 
 void job_touch(controller *c, job *j);   /* a pod or a node that it rests on has changed */
@@ -379,7 +385,7 @@ struct flight {
 	char *settles;  /* its node */
 	bool warning;   /* event to say when it is done; reason NULL: none */
 	char *reason, *message;
-	bool compact;
+	bool compact, tells;     /* tells: a reason, and nothing else */
 	enum worker_kind worker; /* create */
 	int64_t round;
 	bool vanished;                                    /* create: the pod was seen to go before the answer came */
@@ -399,12 +405,10 @@ void flights_fini(controller *c);
 int64_t retry_delay(controller *c, int64_t *delay, int64_t retry_after_ms); /* doubles *delay; what to wait now, with jitter */
 
 /* ---- status_write.c ---- */
-
 void status_write_init(status_write *w);
 void status_write_fini(controller *c, status_write *w);
 void status_write_touch(controller *c, status_write *w); /* looked at in this turn */
-/* A look begins: what was planned and not sent is taken back. True if there is something to write and it may go out now; else w->wake says when to
- * look again. */
+/* A look begins; what was planned and not sent is taken back. True: write now. Else w->wake says when to look again. */
 bool status_write_due(controller *c, status_write *w, bool wanted);
 void status_write_patch(controller *c, status_write *w, enum object_kind kind, const char *ns, const char *name, const char *uid,
 	cJSON *status);
@@ -425,6 +429,11 @@ bool pod_removable(controller *c, job *j, const pod *p);
 void pod_kill(controller *c, job *j, pod *p, const char *reason, const char *message);
 /* What the state topic says if nothing else is to be said. */
 void job_explain(controller *c, job *j);
+/* reason.c: a warning, on the object (true: a flight was planned); and how that went. */
+bool reason_tell(controller *c, job *j);
+void reason_told(controller *c, job *j, int code, int64_t retry_after_ms);
+const char *ended_message(arena *mem, position ended, const char *reason, const char *why); /* how a round ended, in words */
+const char *waiting_message(arena *mem, const job_view *v);
 /* Append the next round's Train/Waiting if nothing speaks against it; false: not yet. */
 bool next_round_add(controller *c, job *j, change *ch);
 void change_end_round(change *ch, enum stage stage, enum phase phase, const char *reason, const char *message);
@@ -446,7 +455,6 @@ bool reports_apply(controller *c, job *j); /* the first that is accepted; the ot
 bool serves_hot(const facts *f, const job_view *v);
 
 /* ---- pod.c ---- */
-
 cJSON *pod_build(const controller *c, const job *j, enum worker_kind kind, int64_t round, const char *name);
 /* The Secret whose keys a container of it gets, but no address of the object store; NULL: none. */
 const char *pod_without_endpoint(const cJSON *body);

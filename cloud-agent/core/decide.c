@@ -43,12 +43,11 @@ bool next_round_add(controller *c, job *j, change *ch)
 		return false;
 	}
 	const step *last = ch->n > 0 ? &ch->steps[ch->n - 1] : NULL;
-	const char *stage = stage_name(last != NULL ? last->stage : j->view->pos.stage),
-			   *phase = phase_name(last != NULL ? last->phase : j->view->pos.phase);
-	const char *reason = last != NULL ? last->reason : j->view->reason, *why = last != NULL ? last->message : j->view->message;
-	const char *message = arena_printf(ch->mem, "round %lld ended with %s/%s%s%s%s%s", (long long)ch->m.round, stage, phase,
-		reason != NULL && reason[0] != '\0' ? ", " : "", reason != NULL ? reason : "", why != NULL && why[0] != '\0' ? ": " : "",
-		why != NULL ? why : "");
+	position ended = {.round = ch->m.round,
+		.stage = last != NULL ? last->stage : j->view->pos.stage,
+		.phase = last != NULL ? last->phase : j->view->pos.phase};
+	const char *message =
+		ended_message(ch->mem, ended, last != NULL ? last->reason : j->view->reason, last != NULL ? last->message : j->view->message);
 	ch->m.round++;
 	ch->m.node = ch->m.pod_uid = ch->m.dataset = NULL;
 	change_add(ch, STAGE_TRAIN, PHASE_WAITING, NULL, message);
@@ -185,12 +184,16 @@ void job_look(controller *c, job *j)
 	if (waits)
 		job_wake_at(c, j, j->retry_at);
 	else if (j->flight == NULL)
-		j->state_reason[0] = j->state_message[0] = '\0';
+		job_wait(j, "", "%s", "");
 	const facts *f = job_facts(c, j);
 	if (f->problem != NULL)
 		job_warn(c, j, f->problem, j->problem_text);
-	if (may_write(c) && !waits && j->flight == NULL && !j->view->deleting)
-		plan(c, j);
+	if (may_write(c) && j->flight == NULL && !j->view->deleting) {
+		if (!waits)
+			plan(c, j);
+		if (j->flight == NULL && (!waits || j->conflict_rv == NULL))
+			reason_tell(c, j);
+	}
 	models_wish(c, j);
 	job_explain(c, j);
 	if (j->state_reason[0] == '\0') {

@@ -174,8 +174,17 @@ char *document_state(controller *c, job *j, const stamp *s)
 	if (!v->started)
 		st.position = (position){.round = 0, .stage = STAGE_TRAIN, .phase = PHASE_WAITING};
 	st.since = v->started ? v->since : v->created;
-	st.reason = j->state_reason[0] != '\0' ? j->state_reason : v->reason;
-	st.message = j->state_reason[0] != '\0' ? j->state_message : v->message;
+	st.reason = v->reason;
+	st.message = v->message;
+	if (v->started && !phase_ended(v->pos.phase) && v->reason[0] != '\0') {
+		/* What was told on the object, and may be over by now. */
+		st.reason = "";
+		st.message = waiting_message(v->mem, v);
+	}
+	if (j->state_reason[0] != '\0') {
+		st.reason = j->state_reason;
+		st.message = j->state_message;
+	}
 	st.has_ended = v->has_ended;
 	st.ended = v->ended;
 	st.ended_reason = v->ended_reason;

@@ -1,8 +1,8 @@
 /* Why a job stands still although nothing is wrong with its objects: what the state topic says when no look had a reason to give.
  *
  * In this order: the node that is to act is not there (NodeOffline); its agent cannot do what it is to do (DatasetProblem: what it says of
- * the dataset); a worker that keeps ending (WorkerRestarting). Each text changes with what it tells of and not by itself, so it costs a
- * message only when there is news. The reason of an ended stage is left as it is.
+ * the dataset); a worker that keeps ending (WorkerRestarting); a pod that is to serve and does not start (ImagePull, Unschedulable). Each text
+ * changes with what it tells of and not by itself, so it costs a message only when there is news. The reason of an ended stage is left as it is.
  *
  * A node of which there is no presence is said to be missing only a while after a connect: what is retained comes a little later.
  */
@@ -63,6 +63,15 @@ static bool restarts(controller *c, job *j, const pod *p)
 	return true;
 }
 
+/* Of a worker's pod the stage says so. The cluster's words change with each try; the pod has them. */
+static bool does_not_start(job *j, const pod *p)
+{
+	if (p == NULL || p->phase != POD_PENDING || p->terminating || p->trouble == NULL)
+		return false;
+	job_wait(j, p->trouble, "pod %s, which is to serve, does not start", p->name);
+	return true;
+}
+
 void job_explain(controller *c, job *j)
 {
 	const job_view *v = j->view;
@@ -71,6 +80,8 @@ void job_explain(controller *c, job *j)
 	const char *name = acting_node(j);
 	if (name != NULL && (is_away(c, j, name) || has_problem(c, j, name)))
 		return;
-	if (v->reason[0] == '\0' && !restarts(c, j, j->facts.worker))
-		restarts(c, j, j->facts.inference);
+	if (phase_ended(v->pos.phase) && v->reason[0] != '\0')
+		return;
+	if (!restarts(c, j, j->facts.worker) && !restarts(c, j, j->facts.inference))
+		does_not_start(j, j->facts.inference);
 }

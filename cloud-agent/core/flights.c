@@ -171,16 +171,29 @@ int64_t retry_delay(controller *c, int64_t *delay, int64_t retry_after_ms)
 
 /* ---- answers ---- */
 
-static void job_failed(controller *c, job *j, int code, const char *what, const char *text, int64_t retry_after_ms)
+static const char *what_failed(enum cloud_action_kind kind, int code)
+{
+	if (kind == CLOUD_CREATE_POD)
+		return "the pod cannot be created";
+	if (kind == CLOUD_DELETE_POD)
+		return "the pod cannot be deleted";
+	return code == ERROR_LIMIT ? "the status cannot be written, since the object is as large as the cluster allows" :
+								 "the status cannot be written";
+}
+
+/* It is tried again, later and later. */
+static void job_failed(controller *c, job *j, enum cloud_action_kind kind, int code, const char *text, int64_t retry_after_ms)
 {
 	char message[CONDITION_MESSAGE_MAX + 1];
-	char *whole = mem_printf("%s: %s", what, text != NULL && text[0] != '\0' ? text : error_describe(code));
+	char *whole = mem_printf("%s: %s", what_failed(kind, code), text != NULL && text[0] != '\0' ? text : error_describe(code));
 	text_copy(message, sizeof message, whole);
 	free(whole);
 	c->count.cluster_failures++;
 	j->retry_at = c->now.mono_ms + retry_delay(c, &j->retry_delay, retry_after_ms);
 	job_touch(c, j);
 	job_warn(c, j, code == ERROR_DENIED ? "ClusterDenied" : "ClusterFailure", message);
+	if (kind == CLOUD_PATCH_STATUS)
+		j->state_warns = false; /* it cannot be told there */
 }
 
 static void report_remove(job *j, const report *r)
@@ -198,7 +211,10 @@ static void report_remove(job *j, const report *r)
 static void patch_applied(controller *c, flight *f, cJSON *object)
 {
 	job *j = f->job;
-	j->retry_at = j->retry_delay = 0;
+	if (f->tells)
+		reason_told(c, j, 0, 0);
+	else
+		j->retry_at = j->retry_delay = 0;
 	report_remove(j, f->report);
 	c->count.reports_accepted += f->settles != NULL;
 	c->count.rounds_completed += f->rounds_completed;
@@ -244,12 +260,14 @@ static void patch_answered(controller *c, flight *f, int code, const char *text,
 		return;
 	}
 	cJSON_Delete(object);
+	if (f->tells) {
+		c->count.cluster_failures++;
+		reason_told(c, j, code, retry_after_ms);
+		return;
+	}
 	if (code == ERROR_LIMIT && !f->compact)
 		j->compact = true; /* the object is too large: once more with less */
-	job_failed(c, j, code,
-		code == ERROR_LIMIT ? "the status cannot be written, since the object is as large as the cluster allows" :
-							  "the status cannot be written",
-		text, retry_after_ms);
+	job_failed(c, j, CLOUD_PATCH_STATUS, code, text, retry_after_ms);
 }
 
 void remember_made(job *j, enum worker_kind kind, int64_t round, const char *uid, const char *node_name)
@@ -282,6 +300,21 @@ static void tell_incomplete(controller *c, job *j, const cJSON *body)
 	free(message);
 }
 
+/* The same template would be refused again: the round fails with the words of the cluster, and what serves waits for another template. */
+static void refused(controller *c, job *j, const flight *f, const char *text, int64_t retry_after_ms)
+{
+	c->count.cluster_failures++;
+	if (f->worker != WORKER_INFERENCE) {
+		free(j->refused);
+		j->refused = mem_strdup(text != NULL ? text : "");
+		j->refused_round = f->round;
+		return;
+	}
+	free(j->inference_refused);
+	j->inference_refused = mem_printf("the pod that is to serve cannot be created: %s", text != NULL ? text : "");
+	j->inference_retry_at = c->now.mono_ms + retry_delay(c, &j->inference_delay, retry_after_ms);
+}
+
 static void create_answered(controller *c, flight *f, int code, const char *text, cJSON *object, int64_t retry_after_ms)
 {
 	job *j = f->job;
@@ -296,6 +329,10 @@ static void create_answered(controller *c, flight *f, int code, const char *text
 	job_touch(c, j);
 	if (there && ours) {
 		j->retry_at = j->retry_delay = 0;
+		if (f->worker == WORKER_INFERENCE) {
+			free(j->inference_refused);
+			j->inference_refused = NULL;
+		}
 		if (code == 0)
 			c->count.pods_created++;
 		remember_made(j, f->worker, f->round, object != NULL ? object_text(object, "metadata", "uid") : NULL,
@@ -311,14 +348,10 @@ static void create_answered(controller *c, flight *f, int code, const char *text
 		j->retry_at = c->now.mono_ms + c->cfg.retry_max_ms;
 		job_warn(c, j, "PodNameTaken", message);
 		free(message);
-	} else if (code == ERROR_INVALID && f->worker != WORKER_INFERENCE) {
-		/* The same template would be refused again: the round fails with the words of the cluster. */
-		free(j->refused);
-		j->refused = mem_strdup(text != NULL ? text : "");
-		j->refused_round = f->round;
-		c->count.cluster_failures++;
+	} else if (code == ERROR_INVALID) {
+		refused(c, j, f, text, retry_after_ms);
 	} else {
-		job_failed(c, j, code, "the pod cannot be created", text, retry_after_ms);
+		job_failed(c, j, CLOUD_CREATE_POD, code, text, retry_after_ms);
 	}
 	cJSON_Delete(object);
 }
@@ -344,7 +377,7 @@ static void delete_answered(controller *c, flight *f, pod *p, int code, const ch
 	if (done)
 		j->retry_at = j->retry_delay = 0;
 	else
-		job_failed(c, j, code, "the pod cannot be deleted", text, retry_after_ms);
+		job_failed(c, j, CLOUD_DELETE_POD, code, text, retry_after_ms);
 }
 
 void controller_done(controller *c, uint64_t id, int code, const char *text, cJSON *object, int64_t retry_after_ms, moment now)

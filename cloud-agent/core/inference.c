@@ -1,7 +1,8 @@
 /* The pod that serves: there is one, named after the round whose model it serves (0: what was there first).
  *
  * A pod under another name serves another model and goes first; the new one is made when it has ended. Except with hot update: a pod that
- * loads models by itself stays whatever it is named after. A pod that ended, or is gone, is made again, later and later if it keeps ending.
+ * loads models by itself stays whatever it is named after. A pod that ended, or is gone, is made again, later and later if it keeps ending, or if
+ * the cluster refuses it; neither holds up the rounds.
  */
 #include <string.h>
 
@@ -29,6 +30,8 @@ static bool make(controller *c, job *j, int64_t round)
 {
 	char name[POD_NAME_SIZE];
 	if (c->now.mono_ms < j->inference_retry_at) {
+		if (j->inference_refused != NULL)
+			job_warn(c, j, "PodRefused", j->inference_refused);
 		job_wake_at(c, j, j->inference_retry_at);
 		return false;
 	}

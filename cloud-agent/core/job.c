@@ -107,6 +107,7 @@ static void job_free(controller *c, job *j)
 	free(j->kill_uid);
 	free(j->kill_message);
 	free(j->refused);
+	free(j->inference_refused);
 	free(j->event_seen);
 	free(j);
 }
@@ -155,7 +156,7 @@ static job *job_new(controller *c, const char *key, const char *ns, const char *
 	j->key = mem_strdup(key);
 	j->uid = mem_strdup(uid);
 	j->wake = MOMENT_NEVER;
-	j->answered_at = -1;
+	j->answered_at = j->tell_since = -1;
 	table_put(&c->jobs, key, j);
 	table_put(&c->uids, uid, j);
 	return j;
@@ -181,6 +182,8 @@ static void take_object(controller *c, job *j, cJSON *object)
 		/* Whatever was refused before may have been mended: once more, at once. */
 		j->retry_at = j->retry_delay = j->inference_retry_at = j->inference_delay = 0;
 		j->compact = false;
+		free(j->inference_refused);
+		j->inference_refused = NULL;
 	}
 	free(j->rv);
 	j->rv = mem_strdup(object_text(object, "metadata", "resourceVersion"));
@@ -241,12 +244,14 @@ void job_wait(job *j, const char *reason, const char *fmt, ...)
 	text_copy(j->state_reason, sizeof j->state_reason, reason);
 	vsnprintf(j->state_message, sizeof j->state_message, fmt, args);
 	va_end(args);
+	j->state_warns = false;
 }
 
 void job_warn(controller *c, job *j, const char *reason, const char *message)
 {
 	char *said = mem_printf("%s: %s", reason, message);
 	job_wait(j, reason, "%s", message);
+	j->state_warns = true;
 	if (j->event_seen == NULL || strcmp(j->event_seen, said) != 0) {
 		event_add(c, j, true, reason, message);
 		free(j->event_seen);

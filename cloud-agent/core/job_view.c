@@ -316,6 +316,8 @@ job_view *job_view_new(const cJSON *object, data_cache *cache)
 	v->deleting = object_text(object, "metadata", "deletionTimestamp")[0] != '\0';
 	v->created = object_text(object, "metadata", "creationTimestamp");
 	v->since = v->reason = v->message = "";
+	v->has_summary = object_text(object, "status", "phase")[0] != '\0';
+	v->summary_reason = object_text(object, "status", "reason");
 	job_spec_read(v, object);
 	v->has_start_time = object_text(object, "status", "startTime")[0] != '\0';
 	v->conditions = json_member(json_member(object, "status"), "conditions");

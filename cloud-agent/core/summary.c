@@ -39,6 +39,8 @@ void summary_put(const job_view *v, const change *ch, cJSON *status)
 		/* In a merge patch null takes away. */
 		json_put(status, "reason", last->reason != NULL && last->reason[0] != '\0' ? cJSON_CreateString(last->reason) : cJSON_CreateNull());
 	}
+	if (ch->tells)
+		json_put(status, "reason", ch->reason[0] != '\0' ? cJSON_CreateString(ch->reason) : cJSON_CreateNull());
 	if (m->has_deployed)
 		json_put_int(status, "deployedRound", m->deployed.round);
 	for (size_t i = 0; i < ch->n; i++) {

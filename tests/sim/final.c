@@ -190,6 +190,17 @@ static void check_serving(world *w, const track *t)
 		violated(w, 4, "%s has %d inference pods", t->uid, running);
 }
 
+/* Nothing is in the way any more, so the condition does not say so. */
+static void check_reason(world *w, const track *t)
+{
+	const object *job = object_find(w, OBJECT_JOB, t->job->name);
+	const cJSON *list = json_member(json_member(job->json, "status"), "conditions");
+	const cJSON *reason = json_member(cJSON_GetArrayItem(list, cJSON_GetArraySize(list) - 1), "reason");
+
+	if (!phase_ended(t->pos.phase) && reason != NULL)
+		violated(w, 4, "%s says %s, which is over", t->uid, reason->valuestring);
+}
+
 /* What was deployed last is in the Model's status. */
 static void check_model(world *w, const track *t)
 {
@@ -285,5 +296,6 @@ void final_checks(world *w)
 		check_devices(w, t);
 		check_serving(w, t);
 		check_model(w, t);
+		check_reason(w, t);
 	}
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "tests/sim/trace.h"
 
 static const uint64_t first_model = 1;
@@ -182,6 +183,13 @@ void trace_10b(world *w)
 	trace_end(w);
 }
 
+static const cJSON *last_condition(const object *job)
+{
+	const cJSON *list = json_member(json_member(job->json, "status"), "conditions");
+
+	return cJSON_GetArrayItem(list, cJSON_GetArraySize(list) - 1);
+}
+
 void trace_10c(world *w)
 {
 	job_setup *second = &w->jobs[1];
@@ -194,7 +202,7 @@ void trace_10c(world *w)
 	models_create(w, second);
 	job_create(w, second);
 	world_run(w, MINUTES(2));
-	EXPECT(w, !second->object->track->placed);
+	EXPECT(w, strcmp(json_member(last_condition(second->object), "reason")->valuestring, "OutputDirInUse") == 0);
 	EXPECT(w, pod_find(w, second->object->uid, WORKER_INFERENCE, 0) == NULL);
 	job_delete(w, second);
 	trace_end(w);

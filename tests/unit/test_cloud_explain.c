@@ -109,6 +109,35 @@ static void test_worker_that_keeps_ending(void **state)
 	harness_free(h);
 }
 
+/* The pod that is to serve waits for its image: said once, whatever the kubelet says next. */
+static void test_serving_pod_that_does_not_start(void **state)
+{
+	(void)state;
+	static const char *const said[] = {"ErrImagePull", "ImagePullBackOff", "ErrImagePull"};
+	harness *h = harness_world();
+	harness_birth(h, "edge-1", "s1");
+	harness_run(h);
+	char *name = harness_pod_name(h, "j", WORKER_INFERENCE, 0), *message = mem_printf("pod %s, which is to serve, does not start", name);
+	int published = h->published;
+	for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
+		char *text = mem_printf("[{\"state\":{\"waiting\":{\"reason\":\"%s\",\"message\":\"try %zu\"}}}]", said[i], i);
+		cJSON *status = cJSON_GetObjectItem(harness_object(h, OBJECT_POD, name), "status"), *list = cJSON_Parse(text);
+		cJSON_DeleteItemFromObject(status, "containerStatuses");
+		json_put(status, "containerStatuses", list);
+		harness_pod_phase(h, name, "Pending");
+		harness_run(h);
+		expect(h, "ImagePull", message);
+		free(text);
+	}
+	assert_int_equal(h->published, published + 1);
+	harness_pod_phase(h, name, "Running");
+	harness_run(h);
+	expect(h, "", "");
+	free(message);
+	free(name);
+	harness_free(h);
+}
+
 /* Why the last round deployed nothing stays visible in the next one; and the timer is part of what is waited for. */
 static void test_end_of_the_last_round(void **state)
 {
@@ -147,6 +176,7 @@ int main(void)
 		cmocka_unit_test(test_node_that_never_came),
 		cmocka_unit_test(test_problem_of_the_device),
 		cmocka_unit_test(test_worker_that_keeps_ending),
+		cmocka_unit_test(test_serving_pod_that_does_not_start),
 		cmocka_unit_test(test_end_of_the_last_round),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

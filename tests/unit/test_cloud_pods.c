@@ -218,6 +218,7 @@ static void test_name_taken(void **state)
 	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
 	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_READY);
 	assert_string_equal(harness_reason(h, "j"), "PodNameTaken");
+	harness_wake(h, 1000); /* the reason is told */
 	harness_remove(h, OBJECT_POD, name);
 	assert_true(harness_wake(h, 3 * 60 * 1000));
 	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
@@ -379,7 +380,8 @@ static void test_mended(void **state)
 		if (i == 0)
 			harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
 		else
-			harness_wake(h, 60 * 1000);
+			while (h->refuse_create != 0)
+				assert_true(harness_wake(h, 60 * 1000));
 		assert_int_equal(h->refuse_create, 0);
 	}
 	harness_touch(h, OBJECT_JOB, "j");
