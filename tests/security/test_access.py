@@ -199,16 +199,17 @@ class Running(SecureCase):
         self.whole.check_samples()
 
     def test_a_device_cannot_pretend_to_be_the_broker(self):
+        """Not even one that is called as the broker's machine is."""
         false = self.world.path / "false"
         false.mkdir()
-        certificate, key = pair(self.pki.node("edge-2"))
+        certificate, key = pair(self.pki.node("localhost"))
         port = free_port()
         (false / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\ncafile {self.broker.files}/ca.crt\n"
                                               f"certfile {certificate}\nkeyfile {key}\nuser root\n")
         self.world.add(Process(self.world, "false", ["/usr/sbin/mosquitto", "-c", false / "mosquitto.conf"])).start()
         edge = self.broker.edge("edge-1", mqtt_brokers=f"mqtts://localhost:{port}")
         edge.start()
-        edge.wait_log(r"certificate of localhost:\d+ is not accepted: (unsuitable certificate purpose|unsupported certificate purpose|hostname mismatch)")
+        edge.wait_log(r"certificate of localhost:\d+ is not accepted: unsuitable certificate purpose")
         self.assertFalse(edge.is_linked())
 
 
