@@ -213,8 +213,10 @@ static bool on_ready(void *ctx, const char **why)
 	app *a = ctx;
 	const char *trouble = a->cluster_started && a->cluster->ops->trouble ? a->cluster->ops->trouble(a->cluster) : NULL;
 
-	*why = trouble ? trouble : "the objects have not been read completely yet";
-	return a->synced;
+	const char *unled = a->cluster_started && a->cluster->ops->unled ? a->cluster->ops->unled(a->cluster) : NULL;
+
+	*why = !a->synced && trouble ? trouble : unled ? unled : "the objects have not been read completely yet";
+	return a->synced && !unled;
 }
 
 static void on_metrics(void *ctx, buf *out)

@@ -43,6 +43,8 @@ typedef struct cluster_ops {
 	void (*raise_epoch)(cluster *c, uint64_t id, int64_t above);
 	/* What keeps it from being synced, for people; NULL: nothing that is known. Valid until the loop goes on. The op itself may be NULL. */
 	const char *(*trouble)(const cluster *c);
+	/* Why no agent leads, for people; NULL: one does, or nothing is known to be wrong. As `trouble`. */
+	const char *(*unled)(const cluster *c);
 	/* Stop writing, release the leadership; `stopped` (may be NULL) is called on the loop thread when nothing of it is
 	 * left there. */
 	void (*stop)(cluster *c, void (*stopped)(void *ctx), void *ctx);

@@ -298,8 +298,8 @@ const facts *job_facts(controller *c, job *j);
 /* The node that a template pins its pods to; NULL: none. */
 const char *template_node(const controller *c, const cJSON *template, const dataset *d);
 bool url_local(const char *url);
-bool url_relative(const char *url); /* a path that does not say from where: */
-#define URL_RELATIVE "spec.url: '%.120s' is neither an absolute path nor a url"
+bool url_usable(const char *url); /* a path from the root, or of a scheme that is known */
+char *url_wrong(const char *url); /* what is wrong with the url of a dataset or model, to be freed; or NULL */
 /* Both jobs would write to one folder. */
 bool folder_shared(const controller *c, const job *a, const job *b);
 

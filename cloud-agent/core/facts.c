@@ -32,9 +32,25 @@ bool url_local(const char *url)
 	return strstr(url, "://") == NULL;
 }
 
-bool url_relative(const char *url)
+bool url_usable(const char *url)
 {
-	return url_local(url) && url[0] != '/';
+	static const char *const schemes[] = {"/", "s3://", "http://", "https://"};
+	for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+		if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+			return true;
+	}
+	return false;
+}
+
+char *url_wrong(const char *url)
+{
+	if (url[0] == '\0')
+		return mem_strdup("spec.url: is missing");
+	if (strlen(url) > TEXT_MAX_URL)
+		return mem_printf("spec.url: is longer than %d bytes", TEXT_MAX_URL);
+	if (!url_usable(url))
+		return mem_printf("spec.url: '%.120s' is neither a path from the root nor an s3://, http:// or https:// url", url);
+	return NULL;
 }
 
 const char *template_node(const controller *c, const cJSON *template, const dataset *d)

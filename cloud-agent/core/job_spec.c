@@ -160,8 +160,8 @@ static int read_output_dir(job_view *v, const cJSON *spec, error *err)
 	int found = json_get_string(spec, "spec", "outputDir", &v->output_dir, err);
 	if (found <= 0)
 		return found == 0 ? missing(err, "spec", "outputDir") : found;
-	if (url_relative(v->output_dir))
-		return error_set(err, ERROR_INVALID, "spec.outputDir: '%.120s' is neither an absolute path nor a url", v->output_dir);
+	if (v->output_dir[0] != '/' && strncmp(v->output_dir, "s3://", 5) != 0)
+		return error_set(err, ERROR_INVALID, "spec.outputDir: '%.120s' is neither a path from the root nor an s3:// url", v->output_dir);
 	if (strlen(v->output_dir) > TEXT_MAX_URL)
 		return error_set(err, ERROR_INVALID, "spec.outputDir: is longer than %d bytes", TEXT_MAX_URL);
 	size_t len = strlen(v->output_dir);

@@ -28,11 +28,10 @@ static void model_read(model_object *m, const cJSON *object)
 		.url = arena_strdup(mem, object_text(object, "spec", "url")), .format = arena_strdup(mem, object_text(object, "spec", "format"))};
 	if (object_text(object, "spec", "credentialName")[0] != '\0')
 		m->credential = arena_strdup(mem, object_text(object, "spec", "credentialName"));
-	if (m->m.url[0] == '\0' || strlen(m->m.url) > TEXT_MAX_URL)
-		m->wrong = "spec.url: is missing or too long";
-	else if (url_relative(m->m.url))
-		m->wrong = arena_printf(mem, URL_RELATIVE, m->m.url);
-	else if (strlen(m->m.format) > 64)
+	char *wrong = url_wrong(m->m.url);
+	m->wrong = arena_strdup(mem, wrong);
+	free(wrong);
+	if (m->wrong == NULL && strlen(m->m.format) > 64)
 		m->wrong = "spec.format: is too long";
 	if (cJSON_IsArray(socs)) {
 		m->m.socs = arena_alloc(mem, ((size_t)cJSON_GetArraySize(socs) + 1) * sizeof *m->m.socs);

@@ -60,6 +60,17 @@ static void replace(char **text, const char *value)
 	*text = mem_strdup(value);
 }
 
+static char *rest_wrong(dataset *d, const char *format)
+{
+	if (!dataset_format_parse(format, &d->format))
+		return mem_printf("spec.format: '%.40s' is neither txt nor csv", format);
+	if (d->node[0] == '\0')
+		return mem_strdup("spec.nodeName: is missing");
+	if (!name_valid_node(d->node))
+		return mem_printf("spec.nodeName: '%.80s' is not a node's name", d->node);
+	return NULL;
+}
+
 static void dataset_read(dataset *d, const cJSON *object)
 {
 	replace(&d->uid, object_text(object, "metadata", "uid"));
@@ -68,15 +79,9 @@ static void dataset_read(dataset *d, const cJSON *object)
 	replace(&d->node, object_text(object, "spec", "nodeName"));
 	replace(&d->credential, object_text(object, "spec", "credentialName"));
 	replace(&d->wrong, NULL);
-	const char *format = object_text(object, "spec", "format");
-	if (d->url[0] == '\0' || strlen(d->url) > TEXT_MAX_URL)
-		d->wrong = mem_strdup("spec.url: is missing or too long");
-	else if (url_relative(d->url))
-		d->wrong = mem_printf(URL_RELATIVE, d->url);
-	else if (!dataset_format_parse(format, &d->format))
-		d->wrong = mem_printf("spec.format: '%.40s' is neither txt nor csv", format);
-	else if (!name_valid_node(d->node))
-		d->wrong = mem_printf("spec.nodeName: '%.80s' is not a node's name", d->node);
+	d->wrong = url_wrong(d->url);
+	if (d->wrong == NULL)
+		d->wrong = rest_wrong(d, object_text(object, "spec", "format"));
 	d->has_samples = json_get_int(json_member(object, "status"), "status", "numberOfSamples", 0, DOCUMENT_MAX_INT, &d->samples, NULL) == 1;
 }
 

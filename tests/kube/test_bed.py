@@ -105,8 +105,10 @@ class CustomResources(Case):
         self.bad(self.job, "spec.evalSpec.initialEvalModel.name", "A", says="must be empty or the name of an object")
 
     def test_output(self):
-        self.good(self.job, "spec.outputDir", "/output", "/", "s3://bucket/prefix")
-        self.bad(self.job, "spec.outputDir", "output", "", "./output", says="must be a folder of the device from its root")
+        self.good(self.job, "spec.outputDir", "/output", "/a/.b/..c/d.", "/a b/c/", "/a//", "s3://bucket/prefix", "s3://bucket//a/../b")
+        self.bad(self.job, "spec.outputDir", "output", "", "./output", "http://host/output", says="must be a folder of the device from its root")
+        self.bad(self.job, "spec.outputDir", "/", "//", "/a//b", "//a", "/a/./b", "/a/../b", "/a/..", "/a/.", "/./a", "/../a", "/..", "/a ",
+                 says="must be a plain path")
 
     def test_required(self):
         for path in ("spec", "spec.dataset", "spec.dataset.name", "spec.dataset.trainProb", "spec.initialModel", "spec.initialModel.name",
@@ -135,7 +137,9 @@ class CustomResources(Case):
     def test_dataset(self):
         self.good(self.dataset, "spec.format", "txt", "csv")
         self.bad(self.dataset, "spec.format", "json", "", "TXT", says="must be txt")
-        self.good(self.dataset, "spec.url", "/data/x.txt", "s3://bucket/x.txt")
+        for thing in (self.dataset, self.initial):
+            self.good(thing, "spec.url", "/data/x.txt", "s3://bucket/x.txt", "http://host/x.txt", "https://host:8443/x.txt")
+            self.bad(thing, "spec.url", "data/x.txt", "ftp://host/x.txt", "S3://bucket/x", says="must be a path from the node's root")
         self.bad(self.dataset, "spec.url", "", says="at least 1 char")
 
     def test_templates_are_taken_whole(self):

@@ -56,8 +56,10 @@ class Rules(Case):
                 cloud = self.loop.cloud(name=f"without-{verb}", kubeconfig=self.loop.access(("leases", verb)))
                 self.said(cloud, verb, "leases")
                 self.assertIn("needed are the verbs get, create and update", cloud.text())
+                until(lambda: (answer := cloud.get("/readyz"))[0] == 503 and f"cannot {verb} resource" in answer[1], lambda: cloud.get("/readyz"))
                 self.loop.access()
                 cloud.wait_log("leading epoch")
+                cloud.ready()
                 cloud.kill()
 
     def test_status_of_jobs(self):

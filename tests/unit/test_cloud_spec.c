@@ -53,7 +53,8 @@ static void test_invalid(void **state)
 		{"deploySpec.model", "hotUpdateEnabled", "\"yes\"", "spec.deploySpec.model.hotUpdateEnabled"},
 		{"deploySpec.trigger.condition", "metric", "\"a[\"", "spec.deploySpec.trigger.condition"},
 		{"", "outputDir", NULL, "spec.outputDir: is missing"},
-		{"", "outputDir", "\"out\"", "spec.outputDir: 'out' is neither an absolute path nor a url"},
+		{"", "outputDir", "\"out\"", "spec.outputDir: 'out' is neither a path from the root nor an s3:// url"},
+		{"", "outputDir", "\"http://h/out\"", "spec.outputDir: 'http://h/out' is neither a path from the root nor an s3:// url"},
 		{"", "outputDir", "\"/a//out\"", "spec.outputDir: '/a//out' is not plain"},
 		{"", "outputDir", "\"/a/../out\"", "spec.outputDir: '/a/../out' is not plain"},
 		{"", "outputDir", "\"/a/./\"", "spec.outputDir: '/a/.' is not plain"},
@@ -86,9 +87,12 @@ static void test_relative_urls(void **state)
 		enum object_kind kind;
 		const char *name, *reason, *message;
 	} table[] = {
-		{OBJECT_DATASET, "d", "InvalidDataset", "Dataset d: spec.url: 'data/pts.csv' is neither an absolute path nor a url"},
-		{OBJECT_MODEL, "initial", "InvalidModel", "Model initial: spec.url: 'data/pts.csv' is neither an absolute path nor a url"},
-		{OBJECT_MODEL, "serve", "InvalidModel", "Model serve: spec.url: 'data/pts.csv' is neither an absolute path nor a url"},
+		{OBJECT_DATASET, "d", "InvalidDataset",
+			"Dataset d: spec.url: 'data/pts.csv' is neither a path from the root nor an s3://, http:// or https:// url"},
+		{OBJECT_MODEL, "initial", "InvalidModel",
+			"Model initial: spec.url: 'data/pts.csv' is neither a path from the root nor an s3://, http:// or https:// url"},
+		{OBJECT_MODEL, "serve", "InvalidModel",
+			"Model serve: spec.url: 'data/pts.csv' is neither a path from the root nor an s3://, http:// or https:// url"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {

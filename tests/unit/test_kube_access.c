@@ -28,12 +28,13 @@ static char *put(const char *folder, const char *name, const char *text)
 static const char usual[] =
 	"apiVersion: v1\nkind: Config\ncurrent-context: b\n"
 	"clusters:\n- name: c\n  cluster:\n    server: https://h:6443/\n    certificate-authority: ca.pem\n"
-	"users:\n- name: u\n  user:\n    token: secret\n- name: v\n  user:\n    client-certificate-data: Q0VSVA==\n    client-key-data: S0VZ\n"
+	"users:\n- name: u\n  user:\n    token: secret\n- name: v\n  user:\n    client-certificate-data: LS0tLS1CRUdJTiBDRVJU\n    "
+	"client-key-data: LS0tLS1CRUdJTiBLRVk=\n"
 	"contexts:\n- name: a\n  context: {cluster: c, user: u, namespace: x}\n- name: b\n  context: {cluster: c, user: v}\n";
 
 static void what_is_taken(void **state)
 {
-	char *ca = put(*state, "ca.pem", "CA\n"), *path = put(*state, "config", usual);
+	char *ca = put(*state, "ca.pem", "-----BEGIN CA\n"), *path = put(*state, "config", usual);
 	kube_access *a = NULL;
 	transport_identity who;
 	error err = {0};
@@ -42,9 +43,9 @@ static void what_is_taken(void **state)
 	assert_string_equal(access_server(a), "https://h:6443");
 	assert_string_equal(access_namespace(a), "default");
 	assert_int_equal(access_identity(a, &who, &err), 0);
-	assert_string_equal(who.ca, "CA");
-	assert_string_equal(who.certificate, "CERT");
-	assert_string_equal(who.key, "KEY");
+	assert_string_equal(who.ca, "-----BEGIN CA");
+	assert_string_equal(who.certificate, "-----BEGIN CERT");
+	assert_string_equal(who.key, "-----BEGIN KEY");
 	assert_null(who.token);
 	access_free(a);
 	assert_int_equal(access_kubeconfig(path, "a", &a, &err), 0);
@@ -59,7 +60,7 @@ static void what_is_taken(void **state)
 /* As kubectl: the first file that names a thing counts, a file that is missing does not. */
 static void several_files(void **state)
 {
-	char *ca = put(*state, "ca.pem", "CA"), *second = put(*state, "config", usual);
+	char *ca = put(*state, "ca.pem", "-----BEGIN CA"), *second = put(*state, "config", usual);
 	char *first = put(*state, "first", "current-context: a\nusers:\n- name: u\n  user: {token: other}\n");
 	char *list = mem_printf("%s:%s/missing:%s", first, (char *)*state, second);
 	kube_access *a = NULL;
@@ -107,6 +108,14 @@ static void what_is_refused(void **state)
 		 "'https://h'}}\n"
 		 "users:\n- {name: u, user: {tokenFile: nowhere}}\n",
 			ERROR_DENIED, "nowhere"},
+		{"", ERROR_NOT_FOUND, "config: there is no such file, or nothing in it"},
+		{"current-context: z\ncontexts:\n- {name: z, context: {cluster: c}}\nclusters:\n- {name: c, cluster: {server: 'https://h', "
+		 "certificate-authority: config}}\n",
+			ERROR_INVALID, "/config: is not in PEM form"},
+		{"current-context: z\ncontexts:\n- {name: z, context: {cluster: c, user: u}}\nclusters:\n- {name: c, cluster: {server: "
+		 "'https://h'}}\n"
+		 "users:\n- {name: u, user: {client-key-data: S0VZ}}\n",
+			ERROR_INVALID, "client-key-data: is not in PEM form"},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

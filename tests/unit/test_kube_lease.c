@@ -333,6 +333,39 @@ static void a_lost_answer(void **state)
 	lease_free(a);
 }
 
+/* Why nobody leads is told as long as nobody does. */
+static void what_is_wrong(void **state)
+{
+	server s = {.now = {.mono_ms = 5000, .unix_ms = INT64_C(1796000000000)}};
+	lease *a = agent("a"), *b = agent("b");
+
+	(void)state;
+	assert_string_equal(lease_trouble(a, s.now), "");
+	s.down = true;
+	step(&s, a);
+	assert_string_equal(lease_trouble(a, s.now), "no agent leads: the Lease cloud in namespace ilmare cannot be read or written: no");
+	s.down = false;
+	s.now.mono_ms += RETRY * 2;
+	step(&s, a);
+	step(&s, b);
+	s.down = true;
+	s.now.mono_ms += RETRY * 2;
+	step(&s, a);
+	step(&s, b);
+	assert_true(lease_leads(a));
+	assert_string_equal(lease_trouble(a, s.now), "");
+	assert_string_equal(lease_trouble(b, s.now), "");
+	/* Until the time of whoever did is over. */
+	s.now.mono_ms += DURATION;
+	step(&s, a);
+	step(&s, b);
+	assert_string_not_equal(lease_trouble(b, s.now), "");
+	assert_string_not_equal(lease_trouble(a, s.now), "");
+	cJSON_Delete(s.object);
+	lease_free(a);
+	lease_free(b);
+}
+
 static void a_higher_epoch_is_wanted(void **state)
 {
 	server s = {.now = {.mono_ms = 5000, .unix_ms = INT64_C(1796000000000)}};
@@ -389,6 +422,7 @@ int main(void)
 		cmocka_unit_test(given_back_in_conflict),
 		cmocka_unit_test(not_given_back),
 		cmocka_unit_test(a_lost_answer),
+		cmocka_unit_test(what_is_wrong),
 		cmocka_unit_test(a_higher_epoch_is_wanted),
 		cmocka_unit_test(odd_epochs),
 	};

@@ -315,6 +315,14 @@ static void problems_say_what_to_do(void **state)
 	next(w);
 	reflector_ended(w->r, ERROR_DENIED, "403: jobs is forbidden", 0, w->now);
 	assert_non_null(strstr(reflector_problem(w->r), "list and watch for incrementallearningjobs in API group \"sedna.io\""));
+	/* Where no rule of RBAC would help. */
+	for (size_t i = 0; i < 2; i++) {
+		w->now.mono_ms += 60000;
+		next(w);
+		reflector_ended(w->r, ERROR_DENIED, i == 0 ? "401: Unauthorized" : "SSL certificate problem: self-signed certificate", 0, w->now);
+		assert_non_null(strstr(reflector_problem(w->r), i == 0 ? "does not accept the token" : "certificate authority that is given"));
+		assert_null(strstr(reflector_problem(w->r), "list and watch"));
+	}
 }
 
 int main(void)

@@ -186,7 +186,7 @@ static int read_files(kubeconfig *k, const char *paths, error *err)
 			code = 0;
 	}
 	if (code == 0 && k->n == 0)
-		code = error_set(err, ERROR_NOT_FOUND, "there is no kubeconfig: %s", paths);
+		code = error_set(err, ERROR_NOT_FOUND, "%s: there is no such file, or nothing in it", paths);
 	return code;
 }
 
@@ -315,7 +315,7 @@ static int take(kube_access *a, const kubeconfig *k, const char *name, error *er
 	if (name == NULL || name[0] == 0)
 		name = current_context(k);
 	if (name == NULL)
-		return error_set(err, ERROR_INVALID, "%s: has no current-context; name one", k->files[0].path);
+		return error_set(err, ERROR_INVALID, "%s: has no current-context; set it, or name a context (kube.context)", k->files[0].path);
 	context = find(k, "contexts", "context", name, &where);
 	if (context == NULL)
 		return error_set(err, ERROR_NOT_FOUND, "%s: there is no context %s", k->files[0].path, name);
@@ -332,6 +332,15 @@ static int take(kube_access *a, const kubeconfig *k, const char *name, error *er
 	return code;
 }
 
+/* At the beginning alone: what is there later is there while it is replaced. */
+static int check_pem(const source *s, const char *key, error *err)
+{
+	if (s->text == NULL || strstr(s->text, "-----BEGIN ") != NULL)
+		return 0;
+	return error_set(err, ERROR_INVALID, "%s%s%s: is not in PEM form (-----BEGIN …-----)", key, s->file != NULL ? ": " : "-data",
+		s->file != NULL ? s->file : "");
+}
+
 int access_kubeconfig(const char *paths, const char *context, kube_access **out, error *err)
 {
 	kubeconfig k = {.mem = arena_new()};
@@ -343,6 +352,12 @@ int access_kubeconfig(const char *paths, const char *context, kube_access **out,
 		code = take(a, &k, context, err);
 	if (code == 0)
 		code = access_identity(a, &who, err);
+	if (code == 0)
+		code = check_pem(&a->ca, "certificate-authority", err);
+	if (code == 0)
+		code = check_pem(&a->certificate, "client-certificate", err);
+	if (code == 0)
+		code = check_pem(&a->key, "client-key", err);
 	if (code == 0)
 		*out = a;
 	else

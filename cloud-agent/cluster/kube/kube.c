@@ -121,7 +121,16 @@ static void stop(cluster *c, void (*stopped)(void *ctx), void *ctx)
 
 static const char *trouble(const cluster *c)
 {
-	return kube__read_problem((const kube *)c);
+	const char *problem = kube__read_problem((const kube *)c);
+
+	return problem[0] != 0 ? problem : NULL;
+}
+
+static const char *unled(const cluster *c)
+{
+	const char *problem = lease_trouble(((const kube *)c)->lease, clock_now());
+
+	return problem[0] != 0 ? problem : NULL;
 }
 
 static void kube_free(cluster *c)
@@ -142,6 +151,7 @@ static const cluster_ops ops = {.start = start,
 	.event = kube__event,
 	.raise_epoch = kube__raise_epoch,
 	.trouble = trouble,
+	.unled = unled,
 	.stop = stop,
 	.free = kube_free};
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cloud-agent/cluster/kube/resource.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -30,7 +31,7 @@ struct lease {
 	int64_t epoch, wanted; /* ours; to be written with the request under way */
 	int64_t raise_above;
 	int64_t next_at, asked_at, renewed_at;
-	char *problem;
+	char *problem, *trouble; /* of the last answer that was none; in whole sentences */
 };
 
 lease *lease_new(const lease_config *c)
@@ -63,6 +64,7 @@ void lease_free(lease *l)
 	free(l->holder);
 	free(l->version);
 	free(l->problem);
+	free(l->trouble);
 	free(l);
 }
 
@@ -172,6 +174,11 @@ static bool may_take(const lease *l, moment now)
 	if (l->absent || l->holder[0] == 0 || strcmp(l->holder, l->identity) == 0)
 		return true;
 	return now.mono_ms - l->seen_at >= l->their_ms;
+}
+
+const char *lease_trouble(const lease *l, moment now)
+{
+	return l->leads || l->problem[0] == 0 || !may_take(l, now) ? "" : l->trouble;
 }
 
 static int64_t new_epoch(const lease *l, moment now)
@@ -297,8 +304,12 @@ static void failed(lease *l, int code, const char *text, moment now)
 	if (strcmp(text, l->problem) != 0)
 		log_warn("kube", "the Lease cannot be read or written; tried again", L_STR("lease", l->name), L_STR("error", text),
 			L_STR("help",
-				code == ERROR_DENIED ? "needed are the verbs get, create and update for leases in API group \"coordination.k8s.io\"" : ""));
+				code == ERROR_DENIED && resource_stranger(text) == NULL ?
+					"needed are the verbs get, create and update for leases in API group \"coordination.k8s.io\"" :
+					""));
 	set(&l->problem, text);
+	free(l->trouble);
+	l->trouble = mem_printf("no agent leads: the Lease %s in namespace %s cannot be read or written: %s", l->name, l->ns, text);
 	wait(l, now);
 }
 

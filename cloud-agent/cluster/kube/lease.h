@@ -59,5 +59,7 @@ bool lease_leads(const lease *l);         /* not once it is to be given back */
 int64_t lease_epoch(const lease *l);      /* while it leads */
 int64_t lease_fence(const lease *l);      /* monotonic ms */
 const char *lease_holder(const lease *l); /* of another; "" if nobody or unknown */
+/* Why nobody leads, as far as is known here: the last answer's words; "" if somebody does, or nothing is wrong. */
+const char *lease_trouble(const lease *l, moment now);
 
 #endif

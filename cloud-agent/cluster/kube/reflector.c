@@ -305,6 +305,8 @@ static char *explain(const reflector *r, int code, const char *text)
 	const resource *what = resource_of(r->kind);
 	const char *where = r->ns != NULL ? r->ns : "all namespaces";
 
+	if (code == ERROR_DENIED && resource_stranger(text) != NULL)
+		return mem_printf("%s of %s cannot be read: %s. %s", what->plural, where, text, resource_stranger(text));
 	if (code == ERROR_DENIED)
 		return mem_printf("%s of %s cannot be read: %s. Needed are the verbs list and watch for %s in API group \"%s\"", what->plural,
 			where, text, what->plural, what->group);

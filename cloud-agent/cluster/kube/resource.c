@@ -155,6 +155,17 @@ static int code_of(int status, const char *reason, const char *text)
 	}
 }
 
+const char *resource_stranger(const char *text)
+{
+	if (strncmp(text, "403", 3) == 0)
+		return NULL;
+	if (strncmp(text, "401", 3) == 0)
+		return "The API server does not accept the token, or the client certificate, that is given";
+	if (strstr(text, "ertificate") != NULL)
+		return "Is the certificate authority that is given the API server's?";
+	return "";
+}
+
 int resource_status_error(int status, const cJSON *object, error *err)
 {
 	const char *message = cJSON_GetStringValue(json_member(object, "message")),

@@ -40,6 +40,9 @@ int resource_error(int status, const char *body, size_t len, error *err);
 /* The same of a Status object, as an ERROR event holds it. */
 int resource_status_error(int status, const cJSON *object, error *err);
 
+/* What may be wrong, of a text with ERROR_DENIED, where it is not a rule of RBAC that is missing (then NULL): who we are, or who the server is. */
+const char *resource_stranger(const char *text);
+
 /* Versions of one kind's objects count up (Kubernetes says so since 1.35, and it was always so): a is newer than b. What is no number counts as
  * newer, so that nothing is missed. */
 bool resource_newer(const char *a, const char *b);
