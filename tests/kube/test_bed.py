@@ -141,6 +141,8 @@ class CustomResources(Case):
             self.good(thing, "spec.url", "/data/x.txt", "s3://bucket/x.txt", "http://host/x.txt", "https://host:8443/x.txt")
             self.bad(thing, "spec.url", "data/x.txt", "ftp://host/x.txt", "S3://bucket/x", says="must be a path from the node's root")
         self.bad(self.dataset, "spec.url", "", says="at least 1 char")
+        self.good(self.dataset, "spec.nodeName", "edge-1", "a", "10.0.0.1", "rpi.site-7.example")
+        self.bad(self.dataset, "spec.nodeName", "Edge", "a b", "-a", "a/b", "cloud", says="must be the name of a node")
 
     def test_templates_are_taken_whole(self):
         """With everything that a pod may have, and what this version of the API does not know."""
