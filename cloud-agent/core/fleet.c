@@ -10,7 +10,7 @@
 #include "cloud-agent/core/core.h"
 #include "common/log.h"
 
-enum { RIVAL_MIN_MS = 1000, RIVAL_MAX_MS = 5 * 60 * 1000, RIVAL_CALM_MS = 15 * 60 * 1000 };
+enum { RIVAL_MIN_MS = 1000, RIVAL_MAX_MS = 5 * 60 * 1000, RIVAL_CALM_MS = 15 * 60 * 1000, EPOCH_AHEAD_S = 10 * 366 * 24 * 3600 };
 
 node *node_get(controller *c, const char *name, bool make)
 {
@@ -127,6 +127,16 @@ void epoch_seen(controller *c, int64_t epoch)
 		c->seen_epoch = epoch;
 }
 
+/* Epochs begin with the seconds since 1970. A node is not trusted with more than what this clock may be behind: one that could name any
+ * number would make this agent use up all there are, for every node. */
+static int epoch_claimed(const controller *c, const presence *p, error *err)
+{
+	int64_t most = c->now.unix_ms / 1000 + EPOCH_AHEAD_S;
+	if (p->epoch <= c->seen_epoch || p->epoch <= most)
+		return 0;
+	return error_set(err, ERROR_INVALID, "presence: epoch %lld is more than ten years ahead of this machine's clock", (long long)p->epoch);
+}
+
 void epoch_taken(controller *c, int64_t epoch)
 {
 	if (c->leading && epoch == c->epoch)
@@ -225,6 +235,8 @@ int fleet_presence(controller *c, const topic *t, const void *payload, size_t le
 		code = error_set(err, ERROR_INVALID, "presence: node %.80s was published under the topic of node %.80s", p->node, t->node);
 	else if (cloud)
 		seen_cloud(c, p);
+	else if (epoch_claimed(c, p, err) != 0)
+		code = err->code;
 	else if (c->nodes.n >= NODES_MAX && node_get(c, t->node, false) == NULL)
 		code = error_set(err, ERROR_LIMIT, "presence: more than %d nodes", NODES_MAX);
 	else

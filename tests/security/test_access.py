@@ -198,6 +198,23 @@ class Running(SecureCase):
         self.assertNotIn("Lie", "".join(m.payload for m in self.whole.topics.find(self.whole.is_state)))
         self.whole.check_samples()
 
+    def test_a_node_cannot_use_up_the_epochs(self):
+        """Nodes remember the highest epoch that they saw, and the cloud agent goes above it. One that could name any would end them for all."""
+        attacker = Client(self.broker, self.pki.node("edge-2"))
+        self.begin()
+        self.round(1)
+        before = self.whole.state()["stamp"]["epoch"]
+        birth = {"v": 1, "ts": "2026-01-01T00:00:00.000Z", "node": "edge-2", "online": True, "version": "0.1.0", "session": "0" * 32}
+        for epoch in ((1 << 40) - 1, (1 << 40) - 2, before + 20 * 365 * 86400):
+            self.assertTrue(attacker.publish(f"{ROOT}/presence/edge-2", json.dumps(dict(birth, epoch=epoch)), retain=True)[0])
+        self.cloud.wait_log(r"a message is refused .*presence/edge-2", 3)
+        self.assertTrue(attacker.publish(f"{ROOT}/presence/edge-2", json.dumps(dict(birth, epoch=before + 5)), retain=True)[0])
+        self.whole.topics.wait(lambda m: self.whole.is_state(m) and m.document["stamp"]["epoch"] == before + 6, "what may be true is believed")
+        self.cloud.stop()
+        self.cloud.start()
+        self.assertEqual(self.round(2)["deployed"]["round"], 2)
+        self.assertLess(self.whole.state()["stamp"]["epoch"], before + 1000)
+
     def test_a_device_cannot_pretend_to_be_the_broker(self):
         """Not even one that is called as the broker's machine is."""
         false = self.world.path / "false"
