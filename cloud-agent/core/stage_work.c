@@ -1,7 +1,7 @@
 /* Train and Eval after Waiting: one pod, from its making to its end.
  *
  *   Ready      the pod is made, once (a template that the cluster refuses fails the stage); then Starting is patched with its uid, and its node where that is known
- *   Starting   Running follows the pod; one that does not start within the limit is deleted
+ *   Starting   Running follows the pod when it has run for a moment; one that does not start within the limit is deleted
  *   Running    the edge agent reports the result; the pod's end alone never completes the stage
  *
  * A pod that Failed fails the stage at once, and one that the core had to delete does when it has ended. One that Succeeded or is gone has
@@ -142,6 +142,17 @@ static bool await_result(controller *c, job *j)
 	return false;
 }
 
+/* A worker that ends at once needs no Running of its own. Nothing rests on it: a result is taken in Starting too. But a node that has still to be
+ * recorded is, at once. */
+static bool is_held(controller *c, job *j, const pod *p)
+{
+	int64_t end = p->ran_at + c->cfg.running_hold_ms;
+	if (c->now.mono_ms >= end || (j->view->m.node == NULL && j->facts.worker_node != NULL))
+		return false;
+	job_wake_at(c, j, end);
+	return true;
+}
+
 static bool work_running(controller *c, job *j)
 {
 	const job_view *v = j->view;
@@ -163,7 +174,7 @@ static bool work_running(controller *c, job *j)
 		pod_kill(c, j, p, reason, message != NULL ? message : "");
 		return true;
 	}
-	if (v->pos.phase == PHASE_STARTING && p->phase == POD_RUNNING)
+	if (v->pos.phase == PHASE_STARTING && p->phase == POD_RUNNING && !is_held(c, j, p))
 		return patch_phase(c, j, PHASE_RUNNING, NULL, NULL);
 	if (v->m.node == NULL && f->worker_node != NULL) {
 		change ch = change_begin(v);

@@ -352,6 +352,7 @@ void cloud_start(world *w, cloud *c)
 	c->config.nodes_listed = w->nodes_listed;
 	c->config.conditions_max = w->conditions_max;
 	c->config.slow_ms = w->slow_ms;
+	c->config.running_hold_ms = w->nodes_listed ? 2000 : 0; /* as with a cluster */
 	c->c = controller_new(&c->config);
 	c->pump_due = c->leading = c->retry_due = false;
 	c->wake_at = 0;

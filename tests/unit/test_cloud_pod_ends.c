@@ -50,6 +50,38 @@ static void test_keeps_failing(void **state)
 	harness_free(h);
 }
 
+/* Running is shown of a worker that has run for a while; one that is done before costs one write. */
+static void test_running_is_held(void **state)
+{
+	(void)state;
+	harness *h = harness_new();
+	h->cfg.running_hold_ms = 2000;
+	harness_add_world(h, "edge-1");
+	harness_start(h);
+	harness_run(h);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
+	int patches = h->patches;
+	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Running");
+	harness_run(h);
+	harness_advance(h, 1999);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
+	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Succeeded");
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_EVAL, PHASE_WAITING);
+	assert_int_equal(h->patches, patches + 1);
+	harness_say(h, 1, STAGE_EVAL, REPORT_READY);
+	harness_work_phase(h, "j", WORKER_EVAL, 1, "Running");
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_EVAL, PHASE_STARTING);
+	harness_advance(h, 2000);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_EVAL, PHASE_RUNNING);
+	harness_free(h);
+}
+
 static void start_times_out(const char *statuses, const char *conditions, const char *expected)
 {
 	harness *h = harness_world();
@@ -307,6 +339,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_worker_failed),
 		cmocka_unit_test(test_keeps_failing),
+		cmocka_unit_test(test_running_is_held),
 		cmocka_unit_test(test_start_timeout),
 		cmocka_unit_test(test_refused_template),
 		cmocka_unit_test(test_clock_stops),
