@@ -48,6 +48,7 @@ struct kube {
 
 	limiter limiter;
 	kube_write *first, *last;                   /* in the order in which they were asked for */
+	int under_way;                              /* of them */
 	int64_t blocked_until[OBJECT_KINDS][4];     /* by kind and kube_verb: the server said when to come again */
 	bool denied[OBJECT_KINDS][4], event_denied; /* as last logged */
 	int64_t write_ms;
@@ -55,6 +56,7 @@ struct kube {
 	recorder *recorder;
 	transport_call *event_call;
 	uint64_t event_id;
+	int64_t event_at; /* not before, while a write is under way */
 	size_t churn; /* objects read since memory was given back */
 
 	bool started, closed;

@@ -2,7 +2,8 @@
  *
  * Nothing is sent past the fence; what waits then is answered as failed, and the core asks again when there is a leader. Where the server said
  * when to come again, requests of that kind wait; others go on. A pod that is there already is fetched, since the core has to see whose it is.
- * Events come last: one at a time, when nothing else waits and half of the burst is there, so that none of them ever delays a write.
+ * Events come last: one at a time, when nothing else waits and half of the burst is there, and only now and then while a write is under way, so
+ * that they cost a busy server little.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 
 /* At the same time: more make no server faster, and each costs memory. */
 enum { UNDER_WAY_MAX = 64 };
+/* Between Events while writes are under way. */
+enum { EVENT_BUSY_MS = 250 };
 
 struct kube_write {
 	kube *k;
@@ -34,6 +37,12 @@ struct kube_write {
 	int exists;           /* a create that found a pod: its error, while the pod is fetched */
 	char *exists_text;
 };
+
+static void set_call(kube_write *w, transport_call *call)
+{
+	w->k->under_way += (call != NULL) - (w->call != NULL);
+	w->call = call;
+}
 
 static void write_free(kube_write *w)
 {
@@ -73,6 +82,7 @@ void kube__write_fini(kube *k)
 	while (k->first) {
 		if (k->first->call)
 			transport_cancel(k->first->call);
+		set_call(k->first, NULL);
 		write_free(k->first);
 	}
 	if (k->event_call)
@@ -158,7 +168,7 @@ static void on_fetched(void *ctx, const transport_answer *answer)
 
 	int code = kube__answer(answer, &object, &err);
 
-	w->call = NULL;
+	set_call(w, NULL);
 	note_denied(&w->k->denied[w->kind][KUBE_GET], code, err.text);
 	if (code == 0) {
 		char *text = w->exists_text;
@@ -178,7 +188,7 @@ static void get(kube_write *w, enum object_kind kind, const char *name, void (*d
 	char *path = resource_path(kind, w->ns, name, NULL);
 
 	request.path = path;
-	w->call = transport_begin(w->k->transport, &request);
+	set_call(w, transport_begin(w->k->transport, &request));
 	free(path);
 }
 
@@ -198,7 +208,7 @@ static void on_answer(void *ctx, const transport_answer *answer)
 	cJSON *object = NULL;
 	int code = kube__answer(answer, &object, &err);
 
-	w->call = NULL;
+	set_call(w, NULL);
 	note_denied(&w->k->denied[w->kind][w->verb], code, err.text);
 	if (answer->retry_after_ms > 0 && code != 0)
 		w->k->blocked_until[w->kind][w->verb] = clock_now().mono_ms + answer->retry_after_ms;
@@ -239,7 +249,7 @@ static void request_send(kube_write *w, const char *body)
 		.ctx = w,
 		.done = on_answer};
 
-	w->call = transport_begin(w->k->transport, &request);
+	set_call(w, transport_begin(w->k->transport, &request));
 }
 
 static void write_send(kube_write *w);
@@ -295,7 +305,7 @@ static void on_secret(void *ctx, const transport_answer *answer)
 	cJSON *object = NULL;
 	int code = kube__answer(answer, &object, &err);
 
-	w->call = NULL;
+	set_call(w, NULL);
 	if (code == 0)
 		code = credentials_put(w->filled, credentials_needed(w->filled), object, &err);
 	else
@@ -322,35 +332,33 @@ static bool blocked(const kube *k, const kube_write *w, int64_t now)
 	return now < k->blocked_until[w->kind][w->verb];
 }
 
-/* True: no more at present; as many are under way as may be. The first ones in the list are, so this does not look far. */
-static bool is_full(const kube *k)
-{
-	int n = 0;
-
-	for (const kube_write *w = k->first; w && n < UNDER_WAY_MAX; w = w->next)
-		n += w->call != NULL; /* NOLINT(clang-analyzer-unix.Malloc): what was freed has left the list */
-	return n == UNDER_WAY_MAX;
-}
-
 static kube_write *next_to_send(const kube *k, int64_t now)
 {
-	if (is_full(k))
+	if (k->under_way == UNDER_WAY_MAX)
 		return NULL;
 	for (kube_write *w = k->first; w; w = w->next)
-		if (!w->call && !blocked(k, w, now)) /* NOLINT(clang-analyzer-unix.Malloc): see above */
+		if (!w->call && !blocked(k, w, now)) /* NOLINT(clang-analyzer-unix.Malloc): what was freed has left the list */
 			return w;
 	return NULL;
 }
 
-static void event_send(kube *k)
+static int64_t event_due_at(const kube *k)
+{
+	int64_t spare_at = limiter_next_spare(&k->limiter);
+
+	return k->under_way > 0 && k->event_at > spare_at ? k->event_at : spare_at;
+}
+
+static void event_send(kube *k, int64_t now)
 {
 	recorder_request wanted;
 	transport_request request = {.total_ms = k->write_ms, .ctx = k, .done = on_event_answer};
 
-	if (k->event_call || is_full(k) || !limiter_spare(&k->limiter, clock_now().mono_ms) ||
+	if (k->event_call || k->under_way == UNDER_WAY_MAX || !limiter_spare(&k->limiter, now) || now < event_due_at(k) ||
 		!recorder_next(k->recorder, clock_now(), &wanted))
 		return;
-	limiter_take(&k->limiter, clock_now().mono_ms);
+	limiter_take(&k->limiter, now);
+	k->event_at = now + EVENT_BUSY_MS;
 	k->event_id = wanted.id;
 	request.method = wanted.method;
 	request.path = wanted.path;
@@ -375,14 +383,14 @@ void kube__write_act(kube *k)
 			break;
 	}
 	if (!w && k->leading)
-		event_send(k);
+		event_send(k, now);
 }
 
 int64_t kube__write_wake(const kube *k)
 {
 	int64_t at = MOMENT_NEVER, token_at = limiter_next(&k->limiter);
 
-	if (is_full(k))
+	if (k->under_way == UNDER_WAY_MAX)
 		return at;
 	for (const kube_write *w = k->first; w && at > token_at; w = w->next) {
 		int64_t free_at = k->blocked_until[w->kind][w->verb];
@@ -394,7 +402,7 @@ int64_t kube__write_wake(const kube *k)
 		if (free_at < at)
 			at = free_at;
 	}
-	if (k->leading && !k->event_call && recorder_due(k->recorder) && limiter_next_spare(&k->limiter) < at)
-		at = limiter_next_spare(&k->limiter);
+	if (k->leading && !k->event_call && recorder_due(k->recorder) && event_due_at(k) < at)
+		at = event_due_at(k);
 	return at;
 }
