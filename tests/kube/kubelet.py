@@ -70,7 +70,7 @@ class Pod:
         self.phase, self.reason, self.message = "Pending", None, None
         self.started_at, self.states, self.last_states, self.restarts = None, {}, {}, collections.Counter()
         self.step = 0  # of init containers and the container
-        self.running, self.began, self.ended, self.gone = None, False, False, False
+        self.running, self.began, self.ended, self.removed, self.gone = None, False, False, False, False
         self.terminating, self.verdict, self.exit_reason, self.told = False, None, None, None
         self.timer = 0  # the newest one counts
 
@@ -287,8 +287,8 @@ class Kubelet:
         elif not pod.began:
             self._run(pod, node)
         self._report(pod)
-        if pod.terminating and not pod.running and not self.faulty(pod.thing, "StuckTerminating"):
-            self._guarded(lambda: self.api.delete("Pod", pod.ns, pod.name, uid=pod.uid, grace=0), pod)
+        if pod.terminating and not pod.running and not pod.removed and not self.faulty(pod.thing, "StuckTerminating"):
+            pod.removed = self._guarded(lambda: self.api.delete("Pod", pod.ns, pod.name, uid=pod.uid, grace=0), pod)
 
     def _run(self, pod, node):
         """Start the present step, or say why not and try again."""
