@@ -58,6 +58,20 @@ static void test_deployed(void **state)
 	device_run(h, &dev);
 	assert_string_equal(updated(h, "serve"), since(h));
 	check_metric(h, "serve", 0, "acc", "0.95");
+	/* Short rounds: a write in ten seconds, of the last of them. */
+	before = writes(h, "serve");
+	for (int64_t round = 4; round <= 8; round++) {
+		harness_advance(h, 1000);
+		dev.metric += 0.001;
+		dev.last_round = round;
+		device_until(h, &dev, STAGE_DEPLOY, PHASE_STARTING);
+		device_until(h, &dev, STAGE_TRAIN, PHASE_WAITING);
+		assert_int_equal(writes(h, "serve"), before);
+	}
+	harness_advance(h, 5 * 1000);
+	harness_run(h);
+	assert_string_equal(updated(h, "serve"), since(h));
+	check_metric(h, "serve", 0, "acc", "0.955");
 	harness_free(h);
 }
 
