@@ -308,6 +308,65 @@ class Reasons(Objects):
         self.assertNotIn("NodeUnreachable", [p[3] for p in path_taken(self.loop.job())])
 
 
+class Lax(Objects):
+    """Sedna's definitions let much through, and drop what ours has beside the conditions."""
+
+    WRONG = (("dataset.trainProb", 7.5, "InvalidSpec", "spec.dataset.trainProb: 7.5 is not between 0 and 1"),
+             ("dataset.name", "", "InvalidSpec", "spec.dataset.name: '' is not a name"),
+             ("dataset.name", "relative", "InvalidDataset", "Dataset relative: spec.url: 'x.txt' is neither a path from the root nor"),
+             ("dataset.name", "json", "InvalidDataset", "Dataset json: spec.format: 'json' is neither txt nor csv"),
+             ("dataset.name", "nowhere", "InvalidDataset", "Dataset nowhere: spec.nodeName: 'No Where' is not a node's name"),
+             ("initialModel.name", "ftp", "InvalidModel", "Model ftp: spec.url: 'ftp://x/y' is neither a path from the root nor"),
+             ("trainSpec.trigger.condition.operator", "bigger", "InvalidSpec", "'bigger' is not known; allowed are gt or >"),
+             ("trainSpec.trigger.condition.metric", "samples", "InvalidSpec", "must be num_of_samples"),
+             ("trainSpec.trigger.timer", {"start": "25:00", "end": "26:00"}, "InvalidSpec", "'25:00' is not a time from 0:00 to 24:00"),
+             ("trainSpec.trigger.checkPeriodSeconds", 0, "InvalidSpec", "must be a whole number from 1 to"),
+             ("trainSpec.template.spec.nodeName", "edge-9", "LocalPathOnOtherNode", "training is to run on node edge-9"),
+             ("deploySpec.trigger.condition.metric", "a[", "InvalidSpec", "metric 'a[': the index in [ ] must be a number from 0"),
+             ("outputDir", "output", "InvalidSpec", "spec.outputDir: 'output' is neither a path from the root nor an s3:// url"))
+
+    def setUp(self):
+        Case.setUp(self)
+        self.own_cluster("sedna", crds="sedna")
+        self.loop = Loop(self)
+
+    def test_reason_on_the_object(self):
+        loop = self.loop
+        dataset, initial, deploy, job = loop.objects()
+        loop.create()
+        for name, url, form, node in (("relative", "x.txt", "txt", "edge-1"), ("json", "/x.json", "json", "edge-1"), ("nowhere", "/x", "txt", "No Where")):
+            self.api.create({**dataset, "metadata": {"name": name, "namespace": self.ns}, "spec": {"url": url, "format": form, "nodeName": node}})
+        self.api.create({**initial, "metadata": {"name": "ftp", "namespace": self.ns}, "spec": {"url": "ftp://x/y", "format": "ckpt"}})
+        for number, (path, value, _, _) in enumerate(self.WRONG):
+            thing = json.loads(json.dumps(job))
+            thing["metadata"]["name"], thing["spec"]["outputDir"] = f"wrong-{number}", f"{FOLDER}/output-{number}"
+            *way, last = path.split(".")
+            part = thing["spec"]
+            for key in way:
+                part = part[key]
+            part[last] = value
+            self.api.create(thing)
+        mark = self.cluster.mark()
+        cloud = loop.cloud()
+        for number, (path, _, reason, text) in enumerate(self.WRONG):
+            with self.subTest(path=path):
+                last = loop.wait(lambda o, r=reason: at(conditions(o), -1, "reason") == r, f"wrong-{number} says {reason}", name=f"wrong-{number}")
+                self.assertIn(text, conditions(last)[-1]["message"])
+        loop.serving()
+        self.round(1)  # others go on
+        self.assertEqual(len(loop.pods("train")), 1)
+        # Each was told once, and is not told again by an agent that begins anew.
+        cloud.stop()
+        cloud.start()
+        cloud.ready()
+        loop.metrics(0.4, 0.5)
+        self.round(2)
+        told = [at(e, "objectRef", "name") for e in self.cluster.audit(mark) if e["verb"] == "patch" and at(e, "objectRef", "name", default="").startswith("wrong")
+                and e["objectRef"]["resource"] != "events"]
+        self.assertEqual(sorted(told), sorted(f"wrong-{n}" for n in range(len(self.WRONG))))
+        self.end_watchers()
+
+
 class TooLarge(Objects):
     def largest(self, thing):
         """Made so that less than 200 bytes more would not be stored: a variable of its training has the length for it."""
