@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -131,6 +132,7 @@ static int on_verify(int ok, X509_STORE_CTX *store)
 	return ok;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is the library's */
 static int no_passphrase(char *buf, int size, int writing, void *ctx)
 {
 	(void)buf;
@@ -266,12 +268,15 @@ char *diagnosis_run(const struct diagnosis *d)
 	return problem;
 }
 
-char *diagnosis_certificate_name(const char *cert_file)
+char *diagnosis_certificate(const char *cert_file, int *days)
 {
 	FILE *file = fopen(cert_file, "re");
 	X509 *cert = file ? PEM_read_X509(file, NULL, no_passphrase, NULL) : NULL;
 	char name[NAME_SIZE], *copy = cert ? mem_strdup(name_of(X509_get_subject_name(cert), name)) : NULL;
+	int seconds;
 
+	if (!cert || !ASN1_TIME_diff(days, &seconds, NULL, X509_get0_notAfter(cert)))
+		*days = INT_MAX;
 	X509_free(cert);
 	if (file)
 		fclose(file);

@@ -24,7 +24,8 @@ struct diagnosis {
 enum { DIAGNOSIS_MS = 3000 };
 char *diagnosis_run(const struct diagnosis *d);
 
-/* The common name in the first certificate of a PEM file, to be freed; NULL if there is none. */
-char *diagnosis_certificate_name(const char *cert_file);
+/* The common name in the first certificate of a PEM file, to be freed; NULL if there is none. *days: until it ends, by this machine's clock;
+ * below 0 if it has ended, INT_MAX if there is none. */
+char *diagnosis_certificate(const char *cert_file, int *days);
 
 #endif

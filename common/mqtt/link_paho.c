@@ -13,6 +13,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@
 /* A filter that nobody subscribes: taking it back is the smallest thing that a broker has to answer. */
 #define PROBE_FILTER "-"
 
-enum { LIBRARY_ENDS_MAX = 1000, DRAIN_NS = 250 * 1000 * 1000 };
+enum { CERTIFICATE_DAYS = 30, LIBRARY_ENDS_MAX = 1000, DRAIN_NS = 250 * 1000 * 1000 };
 
 static struct operation *operation_begin(struct link *l, enum job_kind kind, int64_t token)
 {
@@ -409,13 +410,17 @@ static void diagnose(struct link *l, const struct broker_url *broker)
 	atomic_store(&l->resolving, false);
 }
 
-/* A certificate that was copied to the wrong machine works, up to the broker's access rules. */
-static void check_name(struct link *l)
+/* What goes well today, and will not always: a certificate that was copied to the wrong machine works, up to the broker's access rules, and
+ * one that ends works until then. */
+static void check_certificate(struct link *l)
 {
 	const struct mqtt_config *c = &l->settings->c;
-	char *name = c->certificate_name && c->cert_file ? diagnosis_certificate_name(c->cert_file) : NULL;
-	bool other = name && strcmp(name, c->certificate_name) != 0;
+	int days = INT_MAX;
+	char *name = c->cert_file ? diagnosis_certificate(c->cert_file, &days) : NULL;
+	bool other = name && c->certificate_name && strcmp(name, c->certificate_name) != 0;
 
+	if (days < CERTIFICATE_DAYS)
+		log_warn("mqtt", "this agent's certificate ends soon, or has ended", L_STR("file", c->cert_file), L_INT("days", days));
 	if (other && !l->other_name)
 		log_warn("mqtt", "the certificate is another's: a broker that goes by its name refuses what is said here",
 			L_STR("file", c->cert_file), L_STR("certificate", name), L_STR("name", c->certificate_name));
@@ -434,7 +439,7 @@ void link__paho_open(struct link *l, const struct broker_url *broker, uint32_t a
 	if ((broker->tls && check_files(l)) || resolve(l, broker, address, numeric, sizeof numeric) || link__is_closing(l))
 		return;
 	if (broker->tls) {
-		check_name(l);
+		check_certificate(l);
 		diagnose(l, broker);
 	}
 	if (link__is_closing(l))

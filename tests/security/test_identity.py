@@ -94,6 +94,18 @@ class Identity(SecureCase):
         self.stays_out(edge, r"/edge-1.crt holds no certificate in PEM form")
         self.gets_in_with(edge, self.pki.folder("edge-1"))
 
+    def test_one_that_ends_soon(self):
+        """It works, and is warned of at each connection, a month ahead."""
+        edge = self.start(self.broker.edge("edge-1", folder=self.pki.node("edge-1", "--days", "29"))).connected()
+        edge.wait_log(r"warn .*certificate ends soon.* file=\S+/edge-1.crt days=2[89]")
+        self.pki.run("renew", "edge-1", "--days", "32")
+        install(self.pki.folder("edge-1"), edge.tls)
+        self.broker.stop()
+        said = len(edge.logged("certificate ends soon"))
+        self.broker.start()
+        until(lambda: edge.metrics()["ilmare_mqtt_connects_total"] == 2, "connected again")
+        self.assertEqual(len(edge.logged("certificate ends soon")), said)
+
     def test_another_nodes_certificate(self):
         """It opens the door, and then nothing: neither is this node's word taken, nor does it hear what is meant for it."""
         edge = self.start(self.broker.edge("edge-1", folder=self.pki.node("edge-2")))
