@@ -415,25 +415,32 @@ class TooLarge(Objects):
 class Again(Objects):
     PHASES = (("Train", "Starting"), ("Train", "Running"), ("Eval", "Running"), ("Deploy", "Starting"))
 
+    def hold(self, stage):
+        """Workers of that stage alone run until something ends them."""
+        for kind in ("train", "eval"):
+            (self.loop.folder / f"hold-{kind}").unlink(missing_ok=True)
+        (self.loop.folder / f"hold-{stage.lower()}").touch()
+
+    def release_pods(self, stage, phase):
+        """The old ones may go; the next job comes to this position, and no further."""
+        self.hold(stage if phase == "Running" else "none")
+        self.loop.kubelet.clear_faults()
+        if phase == "Starting":
+            self.loop.kubelet.fault({"Train": "-train-", "Deploy": "-inference-"}[stage], "ContainerCreating")
+
     def test_made_again_in_each_phase(self):
         """Deleted and made again under its name at once: the new one begins anew when the pods of the old one have ended, and ends a round."""
         self.collector()
-        self.loop.files()
-        holds = {kind: self.loop.folder / f"hold-{kind}" for kind in ("train", "eval", "inference")}
         script = f"while [ -e {self.loop.folder}/hold-${{0%.py}} ]; do sleep 0.05; done; exec /usr/bin/python3 -S -B {HERE}/stand_in.py \"$0\""
+        self.loop.image(["/bin/sh", "-c", script])
         self.loop.create(outputDir=f"{FOLDER}/output-0")
         self.loop.cloud()
+        self.loop.serving()
+        self.release_pods(*self.PHASES[0])
+        self.loop.feed()  # which each of the jobs takes anew
         for number, (stage, phase) in enumerate(self.PHASES, 1):
             with self.subTest(stage=stage, phase=phase):
                 before = meta(self.loop.job(), "uid")
-                self.loop.serving()
-                kind = {"Train": "train", "Eval": "eval", "Deploy": "inference"}[stage]
-                if phase == "Starting":
-                    self.loop.kubelet.fault(f"-{kind}-", "ContainerCreating")
-                else:
-                    holds[kind].touch()
-                    self.loop.image(["/bin/sh", "-c", script])
-                self.loop.feed()
                 self.loop.at(1, stage, phase)
                 for pod in self.loop.pods():
                     self.loop.kubelet.fault(meta(pod, "name"), "StuckTerminating")
@@ -443,12 +450,10 @@ class Again(Objects):
                 self.loop.at(1, "Train", "Waiting")
                 self.says("WaitingForEarlierJob", "an earlier job of this name")
                 self.assertEqual({meta(p, "ownerReferences")[0]["uid"] for p in self.loop.pods()}, {before})
-                self.loop.kubelet.clear_faults()
-                holds[kind].unlink(missing_ok=True)
-                self.loop.image()
+                self.release_pods(*(self.PHASES[number] if number < len(self.PHASES) else (None, None)))
                 until(lambda: all(meta(p, "ownerReferences")[0]["uid"] != before for p in self.loop.pods()), "the old pods are gone", 40)
-        self.loop.serving()
         self.assertEqual(self.loop.over(1)["type"], "Completed")
+        self.loop.serving()
         self.assertEqual(len(self.loop.rounds(self.loop.folder / f"output-{len(self.PHASES)}")[1]), self.loop.fed)
 
 
