@@ -416,7 +416,6 @@ void status_write_patch(controller *c, status_write *w, enum object_kind kind, c
 void status_write_answered(controller *c, flight *f, int code, cJSON *object, int64_t retry_after_ms);
 
 /* ---- decide.c and its stages ---- */
-
 void job_look(controller *c, job *j);
 /* Each plans at most one flight (then true), or notes when to look again. */
 bool stage_work(controller *c, job *j);
@@ -573,12 +572,12 @@ struct controller {
 	int64_t fence, epoch, gen, seen_epoch, links; /* links: connects so far */
 	bool birth_due, foreign_due, orphans_due;
 	int64_t linked_at;                /* the last connect */
-	bool foreign_kept;                /* something foreign is left alone for now */
-	bool statuses_due;                /* a status may be of nobody any more */
+	bool foreign_kept, statuses_due;  /* something foreign is left alone for now; a status may be of nobody any more */
 	int64_t slow_at, orphans_at, due; /* due: no job has to be looked at before */
 	uint64_t raise_id;                /* 0: none under way */
 	int64_t raise_at, raise_delay;
 	int64_t rival_at, rival_delay, rival_until; /* another cloud agent: seen last (-1: never); nothing is said before rival_until */
+	int64_t claim_at, claim_delay, claim_until; /* a node's epoch above ours: likewise; no other is believed before claim_until */
 	uint64_t last_id;
 	table jobs, uids, datasets, models, pods, owners, nodes, docs, statuses;
 	table secrets; /* url of the object store, a text of ours; "" if the Secret does not say */
