@@ -50,7 +50,7 @@ controller *controller_new(const cloud_config *config)
 	c->cfg.lc_server = mem_strdup(config->lc_server);
 	c->cfg.storage_image = mem_strdup(config->storage_image);
 	c->random = config->seed;
-	c->rival_at = -1;
+	c->rival_at = c->claim_at = -1;
 	c->fence = c->slow_at = c->orphans_at = c->due = MOMENT_NEVER;
 	return c;
 }

@@ -137,6 +137,25 @@ static int epoch_claimed(const controller *c, const presence *p, error *err)
 	return error_set(err, ERROR_INVALID, "presence: epoch %lld is more than ten years ahead of this machine's clock", (long long)p->epoch);
 }
 
+/* What a node remembers counts like what the broker retains: once, then less and less often, since each time everything is said anew. A node
+ * that is not believed now says it again, as its birth is not answered. Those that come together count together. */
+static void epoch_remembered(controller *c, int64_t epoch)
+{
+	int64_t now = c->now.mono_ms;
+	bool pending = c->seen_epoch > c->epoch;
+	if (epoch <= c->seen_epoch || (!pending && now < c->claim_until))
+		return;
+	if (!pending) {
+		if (c->claim_at < 0 || now - c->claim_at >= RIVAL_CALM_MS)
+			c->claim_delay = RIVAL_MIN_MS;
+		else if ((c->claim_delay *= 2) > RIVAL_MAX_MS)
+			c->claim_delay = RIVAL_MAX_MS;
+		c->claim_until = now + c->claim_delay;
+		c->claim_at = now;
+	}
+	epoch_seen(c, epoch);
+}
+
 void epoch_taken(controller *c, int64_t epoch)
 {
 	if (c->leading && epoch == c->epoch)
@@ -193,7 +212,7 @@ static void presence_seen(controller *c, node *n, const presence *p)
 	bool new_session = n->session == NULL || p->session == NULL || strcmp(n->session, p->session) != 0;
 	bool changed = !n->present || n->online != p->online;
 	bool first = n->seen_link != c->links;
-	epoch_seen(c, p->epoch); /* what a node remembers counts like what the broker retains */
+	epoch_remembered(c, p->epoch);
 	n->seen_link = c->links;
 	n->present = true;
 	n->online = p->online;

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 
 from lab import Client, pair
 from agents import PATIENCE, Process, free_port, until
@@ -214,6 +215,25 @@ class Running(SecureCase):
         self.cloud.start()
         self.assertEqual(self.round(2)["deployed"]["round"], 2)
         self.assertLess(self.whole.state()["stamp"]["epoch"], before + 1000)
+
+    def test_a_node_cannot_keep_the_cloud_agent_busy_with_epochs(self):
+        """Each one above its own that is believed makes it say everything anew. So they are believed less and less often."""
+        attacker = Client(self.broker, self.pki.node("edge-2"))
+        self.begin()
+        self.round(1)
+        before = self.whole.state()["stamp"]["epoch"]
+        birth = {"v": 1, "ts": "2026-01-01T00:00:00.000Z", "node": "edge-2", "online": True, "version": "0.1.0", "session": "0" * 32}
+        begin = time.monotonic()
+        pipe = subprocess.Popen(["mosquitto_pub", *attacker.flags, "-q", "1", "-t", f"{ROOT}/presence/edge-2", "-l"], stdin=subprocess.PIPE, text=True)
+        for n in range(1, 101):
+            seen = self.cloud.metrics()["ilmare_mqtt_messages_in_total"]
+            print(json.dumps(dict(birth, epoch=before + 1000 * n)), file=pipe.stdin, flush=True)
+            until(lambda n=seen: self.cloud.metrics()["ilmare_mqtt_messages_in_total"] > n, "it has seen that")
+        pipe.communicate()
+        self.assertEqual(self.round(2)["deployed"]["round"], 2)
+        took = time.monotonic() - begin
+        # Its own, one at once, and then after 1 s, 2 s, 4 s, …
+        self.assertIn(len(self.cloud.logged(r"cloud: leading epoch")), range(2, 4 + int(took).bit_length()))
 
     def test_a_device_cannot_pretend_to_be_the_broker(self):
         """Not even one that is called as the broker's machine is."""

@@ -82,6 +82,41 @@ static void test_higher_epoch_in_a_birth(void **state)
 	harness_free(h);
 }
 
+static void say_epoch(harness *h, int64_t epoch)
+{
+	presence p = {.ts = "2026-11-30T00:00:00Z", .node = "edge-1", .online = true, .version = "1", .session = "s2", .epoch = epoch};
+	char *birth = presence_encode(&p);
+	harness_foreign(h, "ilmare/v1/presence/edge-1", birth);
+	free(birth);
+}
+
+/* A node that goes on naming higher ones makes this agent say everything anew less and less often. Those of one moment count together. */
+static void test_higher_epochs_again_and_again(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	int64_t first = h->epoch;
+	h->raise_above = true;
+	say_epoch(h, first + 10);
+	say_epoch(h, first + 30);
+	say_epoch(h, first + 20);
+	harness_run(h);
+	assert_int_equal(h->raises, 1);
+	assert_int_equal(h->epoch, first + 31);
+	for (int64_t wait = 1000, n = 2; n < 6; n++, wait *= 2) {
+		harness_advance(h, wait - 1);
+		say_epoch(h, first + 100 * n);
+		harness_run(h);
+		assert_int_equal(h->raises, n - 1);
+		harness_advance(h, 1);
+		say_epoch(h, first + 100 * n);
+		harness_run(h);
+		assert_int_equal(h->raises, n);
+		assert_int_equal(h->epoch, first + 100 * n + 1);
+	}
+	harness_free(h);
+}
+
 /* Whoever may write to our topics may write any number there: the largest ones are overwritten like any other, and what we write is still in
  * range. */
 static void test_highest_numbers(void **state)
@@ -217,6 +252,7 @@ int main(void)
 		cmocka_unit_test(test_deposed),
 		cmocka_unit_test(test_higher_epoch),
 		cmocka_unit_test(test_higher_epoch_in_a_birth),
+		cmocka_unit_test(test_higher_epochs_again_and_again),
 		cmocka_unit_test(test_highest_numbers),
 		cmocka_unit_test(test_higher_epoch_unsettled),
 		cmocka_unit_test(test_two_cloud_agents),
