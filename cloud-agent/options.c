@@ -130,7 +130,8 @@ static const config_row rows[] = {
 		.fallback = "300",
 		.min = 1,
 		.max = 100000,
-		.help = "Writes to the API server at once, after a quiet time: a whole round of twenty jobs. Events leave half of it for what moves a job."},
+		.help = "Writes to the API server at once, after a quiet time: a whole round of twenty jobs. Events leave half of it for what "
+				"moves a job."},
 	{.key = "kube.watchSilence",
 		.type = CONFIG_DURATION,
 		.offset = AT(watch_silence_ms),
