@@ -17,8 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from bench_edge import over, tell  # noqa: E402
 from kube_bed import NO_LIMIT, Bed, at, need_kube, percentile, until  # noqa: E402, first: it knows the way to those below
-from kube_agents import Loop  # noqa: E402
-from kube_crowd import Crowd, post_beside_patch  # noqa: E402
+from kube_agents import IMAGE, Loop  # noqa: E402
+from kube_crowd import Crowd, tell_posts  # noqa: E402
 
 BURST_S = 6  # until the default kube.burst is there again
 WARM = 3  # rounds until what a round leaves behind goes as fast as it comes
@@ -53,6 +53,15 @@ def one_round(bed, loop, number):
     loop.serving()
 
 
+def counted_round(bed, loop, number):
+    """Its requests, until nothing more follows from it."""
+    at_rest(bed, loop, bed.cluster.mark())
+    mark = bed.cluster.mark()
+    one_round(bed, loop, number)
+    until(lambda: at(bed.api.get("Dataset", bed.ns, "traffic-signs"), "status", "numberOfSamples") == loop.fed, "its number is told")
+    return at_rest(bed, loop, mark)
+
+
 def round_(bed, args):
     loop = Loop(bed, dataset_check_on_arrival="true")
     loop.create()
@@ -60,19 +69,20 @@ def round_(bed, args):
     loop.serving()
     counted, sizes = [], []
     for number in range(1, args.rounds + 1):
-        counts = WARM < number <= WARM + 5
-        if counts:
-            at_rest(bed, loop, bed.cluster.mark())
-            mark = bed.cluster.mark()
-        one_round(bed, loop, number)
-        if counts:
-            until(lambda: at(bed.api.get("Dataset", bed.ns, "traffic-signs"), "status", "numberOfSamples") == loop.fed, "its number is told")
-            counted.append(at_rest(bed, loop, mark))
+        if WARM < number <= WARM + 5:
+            counted.append(counted_round(bed, loop, number))
+        else:
+            one_round(bed, loop, number)
         sizes.append(size_of(loop.job()))
+    loop.image(["/bin/sh", "-c", 'sleep 3; exec "$0" "$@"', *loop.kubelet.images[IMAGE]])
+    slow = counted_round(bed, loop, args.rounds + 1)
+
     def most(fits):
         return max(sum(n for k, n in each.items() if fits(*k)) for each in counted)
     print(f"# requests of round {WARM + 5}: " + ", ".join(f"{v} {r} {n}" for (v, r), n in sorted(counted[-1].items())))
     tell("a round: status writes", most(lambda v, r: r.endswith("/status")), "", 12)
+    tell("  of them of the job itself", most(lambda v, r: r == "incrementallearningjobs/status"), "")
+    tell("  with workers that run for 3 s, of the job itself", slow["patch", "incrementallearningjobs/status"], "", 12)
     tell("a round: pods created", most(lambda v, r: (v, r) == ("create", "pods")), "", 3)
     tell("a round: pods deleted", most(lambda v, r: (v, r) == ("delete", "pods")), "", 3)
     tell("a round: GETs", most(lambda v, r: v in ("get", "list")), "", 0)
@@ -85,20 +95,15 @@ def round_(bed, args):
 
 # ---- post ----
 
-def tell_post(what, took, patch):
-    tell(f"post -> condition, {what}, median", took, "ms")
-    tell(f"one status PATCH, {what}, median", patch, "ms")
-    tell(f"post -> condition, {what}: times a PATCH", took / patch, "", 3)
-
-
 def post(bed, args):
     crowd = Crowd(bed, 20)
-    took, patches = [], []
-    for number in range(1, 6):
-        took += crowd.posts(number, True)
-        patches.append(bed.rate(20, crowd.loop.job(crowd.names[0]), 0)["p50_ms"])
-    tell_post("20 jobs at once", percentile(took, 0.5), percentile(patches, 0.5))
-    tell_post("one by one", *post_beside_patch(bed, crowd, 6, 2))
+    crowd.instant = True
+    for number in range(1, WARM + 1):  # statuses are as large as they become
+        crowd.feed()
+        crowd.seen((number + 1, "Train", "Waiting"))
+    crowd.instant = False
+    tell_posts("20 jobs at once", crowd, WARM + 1, 5, at_once=True)
+    tell_posts("one at a time", crowd, WARM + 6, 1)
 
 
 # ---- jobs ----

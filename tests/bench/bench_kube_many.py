@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from bench_edge import over, tell  # noqa: E402
 from kube_bed import NO_LIMIT, Bed, Say, meta, need_kube, until  # noqa: E402, first: it knows the way to those below
 from api import JOB  # noqa: E402
-from kube_crowd import Crowd, job_objects, post_beside_patch  # noqa: E402
+from kube_crowd import Crowd, job_objects, tell_posts  # noqa: E402
 
 AT_ONCE = 20
 END = {"sample": 10, "size": 200, "digest": "00" * 32}
@@ -127,10 +127,7 @@ class Fleet:
 def many(bed, args):
     fleet = Fleet(bed, args, **NO_LIMIT)
     crowd, n = fleet.crowd, len(fleet.names)
-    took, patch = post_beside_patch(bed, crowd, 1, 10)
-    tell("post -> condition, idle, median", took, "ms")
-    tell("one status PATCH, idle, median", patch, "ms")
-    tell("post -> condition, idle: times a PATCH", took / patch, "", 3)
+    tell_posts("idle", crowd, 1, 10)
     seconds, created = fleet.create()
     fleet.quiet()
     like = fleet.loop.job(fleet.names[0])
@@ -140,10 +137,7 @@ def many(bed, args):
     tell("  jobs a second", n / seconds, "")
     tell(f"  the API server's own patches a second, {AT_ONCE} at once", rate, "")
     tell(f"{n} jobs: private memory", crowd.cloud.status("RssAnon") / 1e6, "MB", 40)
-    took, patch = post_beside_patch(bed, crowd, 11, 10)
-    tell(f"post -> condition, {n} jobs present, median", took, "ms")
-    tell(f"one status PATCH, {n} jobs present, median", patch, "ms")
-    tell(f"post -> condition, {n} jobs present: times a PATCH", took / patch, "", 3)
+    tell_posts(f"{n} jobs present", crowd, 11, 10)
     reports(bed, fleet, n)
     restart(fleet, n)
 

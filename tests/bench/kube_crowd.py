@@ -2,18 +2,19 @@
 
     crowd = Crowd(bed, 20)                    20 jobs, a dataset each; all are at Train/Waiting
     crowd.instant = True                      a worker posts as soon as its pod is there, and its pod Succeeded; else it waits for…
-    crowd.posts(3, at_once=True)              …this: a round, in which each stage's workers post together. Milliseconds from post to condition
-    post_beside_patch(bed, crowd, 1, 10)      medians of posts one by one, and of one status PATCH by the same client, in turn
+    tell_posts("idle", crowd, 4, 2)           …this: two rounds from round 4 on, a post's way to its condition beside a status PATCH
 """
 
+import json
 import pathlib
 import queue
-import threading
+import socket
 import time
 
-from kube_bed import Sightings, at, meta, percentile  # first: it knows the way to those below
+from kube_bed import meta, percentile  # first: it knows the way to those below
 
 from api import JOB
+from bench_edge import tell
 from kube_agents import FOLDER, IMAGE, Loop
 
 
@@ -30,21 +31,6 @@ def job_objects(loop, name, node=None):
     for part in ("trainSpec", "evalSpec", "deploySpec"):
         spec[part]["template"]["spec"]["nodeName"] = node or loop.node
     return [dataset, deploy, job]
-
-
-def together(calls):
-    """All at once, each in a thread; their results."""
-    barrier, results = threading.Barrier(len(calls)), [None] * len(calls)
-
-    def run(i, call):
-        barrier.wait()
-        results[i] = call()
-    threads = [threading.Thread(target=run, args=each) for each in enumerate(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
 
 
 class Crowd:
@@ -85,11 +71,12 @@ class Crowd:
             container.stop = lambda: container.done(0)
         elif self.instant:
             self.post(container)
+            container.done(0)
         else:
             self.waiting.put(container)
 
-    def post(self, container):
-        """(job, stage, the time just before)."""
+    def request(self, container):
+        """What the worker posts, as bytes."""
         env, kind = container.env, "train" if container.argv[0] == "train.py" else "eval"
         if kind == "train":
             folder = pathlib.Path(env["MODEL_URL"])
@@ -99,32 +86,49 @@ class Crowd:
         else:
             results = [{"format": "pb", "url": self.on_node(m), "metrics": {"precision": [p, p]}}
                        for m, p in zip(env["MODEL_URLS"].split(";"), (0.9, 0.5))]
-        began = time.monotonic()
-        status, said = self.loop.edge.post(env["WORKER_NAME"], {
-            "namespace": env["NAMESPACE"], "ownerName": env["JOB_NAME"], "ownerKind": "incrementallearningjob", "kind": kind,
-            "status": "completed", "results": results})
-        assert status == 200, said
-        container.done(0)
-        return env["JOB_NAME"], kind.capitalize(), began
+        body = json.dumps({"name": env["WORKER_NAME"], "namespace": env["NAMESPACE"], "ownerName": env["JOB_NAME"],
+                           "ownerKind": "incrementallearningjob", "kind": kind, "status": "completed", "results": results}).encode()
+        head = (f"POST /sedna/workers/{env['WORKER_NAME']}/info HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n")
+        return head.encode() + body
+
+    def post(self, *containers):
+        """All at once, with as little work as can be; the time just before each."""
+        requests = [self.request(c) for c in containers]
+        sockets = [socket.create_connection(("127.0.0.1", self.loop.edge.port)) for _ in containers]
+        began = []
+        for s, request in zip(sockets, requests):
+            began.append(time.monotonic())
+            s.sendall(request)
+        for s in sockets:
+            with s, s.makefile("rb") as answer:
+                line = answer.readline()
+                assert b" 200 " in line, line + answer.read()
+        return began
 
     def on_node(self, path):
         return str(path).removeprefix(str(self.loop.root))
 
     def posts(self, number, at_once):
+        """Milliseconds from each post of a round to its condition. Pods end when these are there: a kubelet tells it later than that."""
         took = []
         self.feed()
-        for stage in ("Train", "Eval"):
+        for stage, after in (("Train", (number, "Eval", "Starting")), ("Eval", (number + 1, "Train", "Waiting"))):
             self.seen((number, stage, "Running"))
             held = [self.waiting.get(timeout=60) for _ in self.names]
             for group in [held] if at_once else [[each] for each in held]:
-                for job, which, began in together([lambda c=c: self.post(c) for c in group]):
-                    took.append((self.sightings.wait([(job, number, which, "Completed")])[0] - began) * 1000)
-        self.seen((number + 1, "Train", "Waiting"))
+                names = [c.env["JOB_NAME"] for c in group]
+                began = self.post(*group)
+                seen = self.sightings.wait([(name, number, stage, "Completed") for name in names])
+                took += [(then - before) * 1000 for then, before in zip(seen, began)]
+                for container in group:
+                    container.done(0)
+                self.sightings.wait([(name, *after) for name in names])
         return took
 
 
 def patch_once(bed):
-    """Milliseconds of one status PATCH by the client that posts."""
+    """Milliseconds of one status PATCH of a job that nobody follows."""
     thing = bed.api.get(JOB, bed.spare, "spare-0")
     thing["status"]["conditions"][-1]["message"] = f"at {time.monotonic()}"
     patch = {"metadata": {"resourceVersion": meta(thing, "resourceVersion")}, "status": thing["status"]}
@@ -133,13 +137,17 @@ def patch_once(bed):
     return (time.monotonic() - began) * 1000
 
 
-def post_beside_patch(bed, crowd, first, rounds):
-    took, patches = [], []
-    bed.rate(1, crowd.loop.job(crowd.names[0]), 0)
+def tell_posts(what, crowd, first, rounds, at_once=False):
+    """Beside status PATCHes in turn with them, of statuses as large as theirs: one by one too, or as many at once."""
+    bed, took, patches = crowd.bed, [], []
     for number in range(first, first + rounds):
-        took += crowd.posts(number, False)
-        patches += [patch_once(bed) for _ in range(2 * len(crowd.names))]
-    return percentile(took, 0.5), percentile(patches, 0.5)
+        took += crowd.posts(number, at_once)
+        burst = bed.rate(len(crowd.names) if at_once else 1, crowd.loop.job(crowd.names[0]), 0)
+        patches += [burst["p50_ms"]] if at_once else [patch_once(bed) for _ in range(2 * len(crowd.names))]
+    post, patch = percentile(took, 0.5), percentile(patches, 0.5)
+    tell(f"post -> condition, {what}, median", post, "ms")
+    tell("  one status PATCH, the same way", patch, "ms")
+    tell("  times a PATCH", post / patch, "", 3)
 
 
-__all__ = ["Crowd", "Sightings", "at", "job_objects", "post_beside_patch"]
+__all__ = ["Crowd", "job_objects", "tell_posts"]
