@@ -169,6 +169,7 @@ char *document_state(controller *c, job *j, const stamp *s)
 {
 	char time[32] = "", waiting[512];
 	const job_view *v = j->view;
+	arena *mem = arena_new();
 	job_facts(c, j);
 	job_state st = {.ts = time, .job = {.ns = j->ns, .name = j->name, .uid = j->uid}, .position = v->pos, .waiting_samples = -1};
 	if (!v->started)
@@ -179,7 +180,7 @@ char *document_state(controller *c, job *j, const stamp *s)
 	if (v->started && !phase_ended(v->pos.phase) && v->reason[0] != '\0') {
 		/* What was told on the object, and may be over by now. */
 		st.reason = "";
-		st.message = waiting_message(v->mem, v);
+		st.message = waiting_message(mem, v);
 	}
 	if (j->state_reason[0] != '\0') {
 		st.reason = j->state_reason;
@@ -204,7 +205,9 @@ char *document_state(controller *c, job *j, const stamp *s)
 		st.stamp = *s;
 		time_format(c->now.unix_ms, time);
 	}
-	return job_state_encode(&st);
+	char *text = job_state_encode(&st);
+	arena_free(mem);
+	return text;
 }
 
 /* ---- dataset, inventory, presence ---- */
