@@ -46,6 +46,18 @@ static void model_read(model_object *m, const cJSON *object)
 	m->write.rv = mem_strdup(object_text(object, "metadata", "resourceVersion"));
 }
 
+static bool has_news(const model_object *m)
+{
+	return m->wanted > m->updated && m->wanted > m->told;
+}
+
+/* A look goes through all there is, so it is not asked for without need. */
+static void touch(controller *c, model_object *m)
+{
+	if (has_news(m))
+		status_write_touch(c, &m->write);
+}
+
 void model_object_put(controller *c, const char *key, const char *ns, const char *name, const cJSON *object)
 {
 	model_object *m = table_get(&c->models, key);
@@ -62,7 +74,7 @@ void model_object_put(controller *c, const char *key, const char *ns, const char
 		table_put(&c->models, key, m);
 	}
 	model_read(m, object);
-	status_write_touch(c, &m->write);
+	touch(c, m);
 }
 
 void model_object_drop(controller *c, const char *key)
@@ -89,7 +101,7 @@ model_object *model_find(const controller *c, const char *ns, const char *name)
 void models_touch_all(controller *c)
 {
 	for (size_t i = 0; i < c->models.n; i++)
-		status_write_touch(c, &((model_object *)c->models.entries[i].value)->write);
+		touch(c, c->models.entries[i].value);
 }
 
 /* ---- status ---- */
@@ -151,7 +163,7 @@ void model_status_look(controller *c, model_object *m)
 	if (m->write.done)
 		m->told = m->sent;
 	m->write.done = false;
-	if (!status_write_due(c, &m->write, m->wanted > m->updated && m->wanted > m->told))
+	if (!status_write_due(c, &m->write, has_news(m)))
 		return;
 	char time[32];
 	cJSON *status = cJSON_CreateObject();
