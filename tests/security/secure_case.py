@@ -1,6 +1,6 @@
 """A test case with a secure broker. Afterwards no key, and no part of one, is in any log, store or folder of the agents and the broker."""
 
-from lab import SecureBroker  # first: it finds the integration tests' modules
+from lab import SecureBroker, files_below  # first: it finds the integration tests' modules
 
 from case import Case, main  # noqa: F401
 from whole import Whole
@@ -18,10 +18,9 @@ class SecureCase(Case):
     def check_secrets(self):
         keys = [line.encode() for pki in {self.pki, *getattr(self, "more_pki", ())} for line in pki.secrets()]
         self.assertTrue(keys)
-        for file in self.world.path.rglob("*"):
-            if not file.is_file() or file.suffix == ".key" or any(pki.dir in file.parents for pki in (self.pki, *getattr(self, "more_pki", ()))):
+        for file, data in files_below(self.world.path):
+            if file.suffix == ".key" or any(pki.dir in file.parents for pki in (self.pki, *getattr(self, "more_pki", ()))):
                 continue
-            data = file.read_bytes()
             found = [key for key in keys if key in data]
             self.assertFalse(found, f"{file} holds a line of a private key")
 

@@ -6,6 +6,7 @@ import pathlib
 import stat
 import subprocess
 
+from lab import files_below
 from secure_case import Case, SecureCase, main
 from agents import PATIENCE, program, until
 
@@ -14,7 +15,7 @@ CANARY = "CANARY-7f3a-zzz"
 
 def holding(folder, *but):
     """Files below it that hold the canary."""
-    return [file for file in folder.rglob("*") if file.is_file() and file not in but and CANARY.encode() in file.read_bytes()]
+    return [file for file, data in files_below(folder) if file not in but and CANARY.encode() in data]
 
 
 class Passwords(Case):
