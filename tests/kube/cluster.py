@@ -211,7 +211,7 @@ class Cluster:
             self.admin.apply(each)
         for name in [each["metadata"]["name"] for each in crds]:
             crd = self.admin.wait("CustomResourceDefinition", None, name, lambda o: o and any(
-                c["type"] == "Established" and c["status"] == "True" for c in at(o, "status", "conditions", default=[])), "it is established")
+                c["type"] == "Established" and c["status"] == "True" for c in at(o, "status", "conditions") or []), "it is established")
             path = f"/apis/{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}/{crd['spec']['names']['plural']}"
             until(lambda: self.admin.raw("GET", path)[0] == 200, lambda: f"{path} is served")
 
