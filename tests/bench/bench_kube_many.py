@@ -62,18 +62,6 @@ class Fleet:
         self.uids = {meta(o, "name"): meta(o, "uid") for o in self.api.list(JOB, self.bed.ns, limit=500)}
         return max(seen) - began, created
 
-    def quiet(self):
-        """Nothing is written any more."""
-        def counters():
-            m = self.crowd.cloud.metrics()
-            return [m[f"ilmare_cloud_{n}_total"] for n in ("patches", "pods_created", "documents_published")]
-        seen = []
-
-        def still():
-            seen.append(counters())
-            return len(seen) > 4 and seen[-1] == seen[-5]
-        until(still, "the cloud agent comes to rest", 300, 0.5)
-
     def report(self, name, stage, what, phase, **more):
         self.seq += 1
         node = self.node_of[name]
@@ -129,7 +117,7 @@ def many(bed, args):
     crowd, n = fleet.crowd, len(fleet.names)
     tell_posts("idle", crowd, 1, 10)
     seconds, created = fleet.create()
-    fleet.quiet()
+    bed.quiet(crowd.cloud)
     like = fleet.loop.job(fleet.names[0])
     rate = bed.rate(AT_ONCE, like)["rate"]
     tell(f"{n} jobs, {len(fleet.nodes)} nodes: creation -> Train/Waiting", seconds, "s")
@@ -145,7 +133,7 @@ def many(bed, args):
 def reports(bed, fleet, n):
     seconds = fleet.stream(fleet.ready, (1, "Train", "Ready"), n)
     fleet.sightings.wait([(name, 1, "Train", "Starting") for name in fleet.names], 120)
-    fleet.quiet()
+    bed.quiet(fleet.crowd.cloud)
     tell(f"{n} train-ready at once: all conditions there", seconds, "s")
     before = bed.rate(AT_ONCE, fleet.loop.job(fleet.names[0]))["rate"]
     rate = n / fleet.stream(fleet.completed, (1, "Train", "Completed"), AT_ONCE)
@@ -155,7 +143,7 @@ def reports(bed, fleet, n):
     tell("  the API server's own patches a second, before", before, "")
     tell("  the same, after", after, "")
     tell_least("  reports a second, of that", rate / own * 100, "%", 50)
-    tell(f"{n} jobs: private memory after reports", fleet.crowd.cloud.status("RssAnon") / 1e6, "MB", 40)
+    tell(f"{n} jobs: private memory after reports", fleet.crowd.cloud.status("RssAnon") / 1e6, "MB")
 
 
 def restart(fleet, n):
@@ -164,7 +152,7 @@ def restart(fleet, n):
         tell(f"{n} jobs: {what} and begun again -> in step", seconds, "s")
         print("# " + ", ".join(f"{v} {r} {k}" for (v, r), k in sorted(counts.items())))
         tell("  requests", sum(counts.values()), "")
-        tell("  private memory", fleet.crowd.cloud.status("RssAnon") / 1e6, "MB", 40)
+        tell("  private memory", fleet.crowd.cloud.status("RssAnon") / 1e6, "MB")
 
 
 def limited(bed, args):

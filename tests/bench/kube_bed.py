@@ -41,9 +41,9 @@ def need_kube():
 
 
 class Bed:
-    def __init__(self):
+    def __init__(self, audit=True):
         self.world = World()
-        self.cluster = Cluster(self.world)
+        self.cluster = Cluster(self.world, audit=audit)
         self.watchers, self.spares = [], 0
 
     def __enter__(self):
@@ -71,6 +71,16 @@ class Bed:
 
     def cloud(self, loop, **settings):
         return loop.cloud(**{"kube_namespaces": self.ns, "workers_start_timeout": "10m", **settings})
+
+    def quiet(self, cloud, patience=300):
+        """The cloud agent writes and publishes nothing any more, by its own counters."""
+        seen = []
+
+        def still():
+            m = cloud.metrics()
+            seen.append([m[f"ilmare_cloud_{n}_total"] for n in ("patches", "pods_created", "pods_deleted", "documents_published")])
+            return len(seen) > 4 and seen[-1] == seen[-5]
+        until(still, "the cloud agent comes to rest", patience, 0.5)
 
     def watch(self):
         self.watchers.append(Sightings(self.api, self.ns))
@@ -106,6 +116,20 @@ class Bed:
         done = self.load("patch", at_once, seconds, text="".join(f"{path_of(JOB, self.spare, n, 'status')}\n" for n in names))
         assert done["failed"] == 0, done
         return {"rate": done["n"] / done["seconds"], **done}
+
+
+    def pod_writes(self, count, like, at_once):
+        """Seconds for so many pods like that one to be created, to be told as Running, and to be deleted."""
+        def pod(i):
+            spec = {k: v for k, v in like["spec"].items() if k != "serviceAccountName"}
+            metadata = {"name": f"spare-{i}", "namespace": self.spare, "labels": meta(like, "labels"), "annotations": meta(like, "annotations")}
+            return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        paths = [path_of("Pod", self.spare, f"spare-{i}") for i in range(count)]
+        status = {"status": {k: like["status"][k] for k in ("phase", "conditions", "containerStatuses", "startTime")}}
+        return sum(self.send(requests, at_once)["seconds"] for requests in (
+            [("POST", path_of("Pod", self.spare), pod(i)) for i in range(count)],
+            [("PATCH", f"{path}/status", status) for path in paths],
+            [("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}) for path in paths]))
 
 
 class Sightings:

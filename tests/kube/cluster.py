@@ -113,10 +113,11 @@ def definitions(folder=CRDS, as_sedna=False):
 
 
 class Cluster:
-    """crds: ours, none (False), or "sedna": what a cluster has where Sedna's own are installed."""
+    """crds: ours, none (False), or "sedna": what a cluster has where Sedna's own are installed. audit: what is asked is written down, for mark() and
+    requests(); each request costs a little more."""
 
-    def __init__(self, world, name="kube", flags=(), crds=True, etcd_in_memory=True):
-        self.world, self.name, self.crds = world, name, crds
+    def __init__(self, world, name="kube", flags=(), crds=True, etcd_in_memory=True, audit=True):
+        self.world, self.name, self.crds, self.audited = world, name, crds, audit
         self.folder = world.path / name
         self.folder.mkdir()
         programs = tools()
@@ -148,6 +149,7 @@ class Cluster:
         openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
         certificate, private = self.authority.sign("/CN=127.0.0.1", "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes.default.svc\n")
         (folder / "audit.yaml").write_text(AUDIT_POLICY)
+        audit = [f"--audit-policy-file={folder / 'audit.yaml'}", f"--audit-log-path={self.audit_log}", "--audit-log-mode=blocking"]
         (folder / "tokens.csv").write_text(f'{ADMIN},admin,admin,"system:masters"\n{OTHER},ilmare,ilmare\n')
         return Process(self.world, f"{self.name}-apiserver", [
             *DIES_WITH_US, program, f"--etcd-servers={self.etcd_url}", "--bind-address=127.0.0.1", f"--secure-port={self.port}",
@@ -155,8 +157,7 @@ class Cluster:
             f"--tls-private-key-file={private}", f"--client-ca-file={self.ca}", f"--token-auth-file={folder / 'tokens.csv'}",
             "--authorization-mode=RBAC", f"--service-account-issuer={ISSUER}", f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}", "--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true",
-            f"--audit-policy-file={folder / 'audit.yaml'}", f"--audit-log-path={self.audit_log}", "--audit-log-mode=blocking",
-            "--profiling=false", *flags])
+            "--profiling=false", *(audit if self.audited else []), *flags])
 
     @property
     def url(self):
