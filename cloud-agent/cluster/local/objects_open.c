@@ -61,7 +61,8 @@ static int check_schema(objects *o, error *err)
 
 static int open_once(objects *o, error *err)
 {
-	static const char pragmas[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
+	static const char pragmas[] =
+		"PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
 	if (sqlite3_open_v2(o->path, &o->db, flags, NULL) != SQLITE_OK)
 		return objects__error(o, err, "open it");
