@@ -169,7 +169,8 @@ class Sightings:
             end = time.monotonic() + patience
             while missing:
                 if not self.changed.wait(max(0.0, end - time.monotonic())):
-                    raise AssertionError(f"not within {patience} s: {missing[:3]} and {len(missing) - 1} more; there: {self.positions.get(missing[0][0])}")
+                    there = self.positions.get(missing[0][0])
+                    raise AssertionError(f"not within {patience} s: {missing[:3]}, {len(missing)} in all; the first is at {there}")
                 missing = [k for k in missing if k not in self.seen]
             return [self.seen[k] for k in keys]
 

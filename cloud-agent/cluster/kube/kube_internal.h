@@ -57,7 +57,7 @@ struct kube {
 	transport_call *event_call;
 	uint64_t event_id;
 	int64_t event_at; /* not before, while a write is under way */
-	size_t churn; /* objects read since memory was given back */
+	size_t churn;     /* objects read since memory was given back */
 
 	bool started, closed;
 	uv_timer_t stop_limit;
