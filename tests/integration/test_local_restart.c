@@ -241,13 +241,16 @@ static void a_supervisor_killed_between_any_two_steps(void **state)
 		unsetenv("LAB_KILL_AT");
 		through = lab_phase_is(&l, "p", "Succeeded");
 		lost += !through;
-		const char *reason = lab_text(lab_pod(&l, "p"), "status.reason");
+		char reason[32];
+		snprintf(reason, sizeof reason, "%s", lab_text(lab_pod(&l, "p"), "status.reason"));
 		if (!through && strcmp(reason, "Lost") != 0 && strcmp(reason, "StartFailed") != 0)
 			fail_msg("killed before step %d: %s", n, reason);
 		loop_until(&l.loop, lab_processes(&l) == 0, 20000);
 		lab_stop(&l);
 		lab_start(&l);
-		assert_true(lab_phase_is(&l, "p", through ? "Succeeded" : "Failed"));
+		if (!lab_phase_is(&l, "p", through ? "Succeeded" : "Failed"))
+			fail_msg("killed before step %d: it was %s, and is %s (%s)", n, through ? "Succeeded" : reason,
+				lab_text(lab_pod(&l, "p"), "status.phase"), lab_text(lab_pod(&l, "p"), "status.reason"));
 		assert_true(lab_count(&l, "runs", 'x') <= 1);
 		assert_int_equal(lab_delete(&l, "p", NULL), 0);
 		assert_null(lab_pod(&l, "p"));
