@@ -78,12 +78,14 @@ class Faults(Case):
         self.right()
 
     def test_watches_that_are_silently_dead(self):
-        """They stay open and bring nothing, no bookmark either: begun anew after a while, and what was missed is seen."""
+        """They stay open and bring nothing, no bookmark either: begun anew after a while, and what was missed is seen. Nothing is wrong: some
+        servers have no bookmarks for what never changes."""
         self.begin(kube_watch_silence="3s")
         hung = self.proxy.hang(r"watch=1")
         self.assertGreaterEqual(hung, len(KINDS))
         self.round()
         self.right()
+        self.assertNotIn("nothing comes", self.loop.clouds[0].text())
 
     def test_streams_that_are_cut_again_and_again(self):
         self.begin()

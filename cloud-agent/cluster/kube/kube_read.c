@@ -113,6 +113,10 @@ static void on_watch_ended(void *ctx, const transport_answer *answer)
 	error err = {0};
 	int code = kube__answer(answer, NULL, &err);
 
+	/* Silence is as good as an end: of a kind that never changes some servers send no bookmark either. If the connection is dead, the next one
+	 * brings what was missed, or says what is wrong. */
+	if (code == ERROR_TIMEOUT && answer->status == 200)
+		code = 0;
 	s->call = NULL;
 	reflector_ended(s->r, code, err.text, answer->retry_after_ms, clock_now());
 	kube__go(s->k);

@@ -291,7 +291,7 @@ static void give_answer(transport_call *c)
 		.code = c->code, .text = c->text, .retry_after_ms = c->retry_after_ms, .body = buf_text(&c->answer), .len = c->answer.len};
 	long status = 0;
 
-	if (c->easy && c->code == 0)
+	if (c->easy)
 		curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	answer.status = (int)status;
 	if (c->code == ERROR_TIMEOUT)

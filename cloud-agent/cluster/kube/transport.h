@@ -37,7 +37,7 @@ typedef struct transport_config {
 typedef struct transport_answer {
 	int code;               /* 0: there is a status; OFFLINE, TIMEOUT, DENIED (TLS, identity), LIMIT (answer too long) */
 	const char *text;       /* of the error; "" */
-	int status;             /* HTTP */
+	int status;             /* HTTP; 0: none came. Also with TIMEOUT, if it came before */
 	int64_t retry_after_ms; /* 0: not said */
 	const char *body;       /* gathered, ends in NUL; with `chunk`: only of a status that is not 2xx */
 	size_t len;
