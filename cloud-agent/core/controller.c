@@ -12,6 +12,7 @@
 
 #include "cloud-agent/core/core.h"
 #include "common/json_scan.h"
+#include "common/random.h"
 
 const char *object_kind_name(enum object_kind k)
 {
@@ -93,11 +94,7 @@ void controller_free(controller *c)
 
 double random_unit(controller *c)
 {
-	/* splitmix64 */
-	uint64_t z = (c->random += UINT64_C(0x9e3779b97f4a7c15));
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (double)((z ^ (z >> 31)) >> 11) / (double)(UINT64_C(1) << 53);
+	return (double)(random_next(&c->random) >> 11) / (double)(UINT64_C(1) << 53);
 }
 
 int64_t jitter(controller *c, int64_t ms, double share)

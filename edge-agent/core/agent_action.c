@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/random.h"
 #include "edge-agent/core/agent_internal.h"
 
 void agent__wake_at(edge_agent *a, int64_t mono_ms)
@@ -15,19 +16,9 @@ void agent__wake_at(edge_agent *a, int64_t mono_ms)
 		a->wake = mono_ms;
 }
 
-/* splitmix64: good enough to spread retries, the same for one seed. */
-static uint64_t random_next(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
-}
-
 int64_t agent__random(edge_agent *a, int64_t below)
 {
-	return (int64_t)(random_next(&a->random) % (uint64_t)below);
+	return random_below(&a->random, below);
 }
 
 int64_t agent__backoff(edge_agent *a, int attempts)

@@ -11,24 +11,16 @@
 #include <unistd.h>
 
 #include "common/mem.h"
+#include "common/random.h"
 #include "tests/sim/sim.h"
 
 enum { RING = 64 };
 
 /* ---- chance ---- */
 
-static uint64_t splitmix(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
-}
-
 uint64_t rnd(world *w)
 {
-	return splitmix(&w->random);
+	return random_next(&w->random);
 }
 
 int64_t rnd_range(world *w, int64_t from, int64_t to)

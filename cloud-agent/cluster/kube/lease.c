@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/random.h"
 #include "proto/document.h"
 
 #define ANNOTATION_EPOCH "ilmare/epoch"
@@ -44,7 +45,7 @@ lease *lease_new(const lease_config *c)
 	l->duration_ms = c->duration_ms;
 	l->renew_ms = c->renew_ms;
 	l->retry_ms = c->retry_ms;
-	l->random = c->seed | 1;
+	l->random = c->seed;
 	l->holder = mem_strdup("");
 	l->version = mem_strdup("");
 	l->problem = mem_strdup("");
@@ -277,11 +278,8 @@ static void look(lease *l, const cJSON *object, moment now)
 
 static void wait(lease *l, moment now)
 {
-	l->random ^= l->random >> 12;
-	l->random ^= l->random << 25;
-	l->random ^= l->random >> 27;
 	/* Up to a fifth later, so that several do not ask in step. */
-	l->next_at = now.mono_ms + l->retry_ms + (int64_t)(l->random % (uint64_t)(l->retry_ms / 5 + 1));
+	l->next_at = now.mono_ms + l->retry_ms + random_below(&l->random, l->retry_ms / 5 + 1);
 }
 
 static void failed(lease *l, int code, const char *text, moment now)

@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/random.h"
 
 enum { PAGE = 200, WATCH_MIN_S = 240, WATCH_MAX_S = 300, WATCH_MARGIN_S = 30, BACKOFF_MIN_MS = 1000, BACKOFF_MAX_MS = 30 * 1000 };
 enum { SHORT_WATCH_MS = 1000, WATCHES_IN_VAIN = 3 };
@@ -41,15 +42,6 @@ struct reflector {
 	char *problem;
 };
 
-static uint64_t random_next(reflector *r)
-{
-	/* xorshift64*: enough to keep watches and retries apart. */
-	r->random ^= r->random >> 12;
-	r->random ^= r->random << 25;
-	r->random ^= r->random >> 27;
-	return r->random * UINT64_C(0x2545F4914F6CDD1D);
-}
-
 reflector *reflector_new(enum object_kind kind, const char *ns, uint64_t seed, reflector_object object, void *ctx)
 {
 	reflector *r = mem_alloc(sizeof *r);
@@ -58,7 +50,7 @@ reflector *reflector_new(enum object_kind kind, const char *ns, uint64_t seed, r
 	r->ns = mem_strdup(ns);
 	r->object = object;
 	r->ctx = ctx;
-	r->random = seed | 1;
+	r->random = seed;
 	r->listing = true;
 	r->problem = mem_strdup("");
 	return r;
@@ -117,7 +109,7 @@ enum reflector_step reflector_next(reflector *r, moment now, reflector_request *
 		*out = (reflector_request){.path = resource_list_path(r->kind, r->ns, r->whole ? 0 : PAGE, r->token)};
 		return REFLECTOR_LIST;
 	}
-	seconds = WATCH_MIN_S + (int)(random_next(r) % (WATCH_MAX_S - WATCH_MIN_S + 1));
+	seconds = WATCH_MIN_S + (int)random_below(&r->random, WATCH_MAX_S - WATCH_MIN_S + 1);
 	r->watching = true;
 	*out = (reflector_request){
 		.path = resource_watch_path(r->kind, r->ns, r->version, seconds), .idle_ms = (seconds + WATCH_MARGIN_S) * INT64_C(1000)};
@@ -335,7 +327,7 @@ static int64_t backoff(reflector *r)
 		step *= 2;
 	if (step > BACKOFF_MAX_MS)
 		step = BACKOFF_MAX_MS;
-	return step / 2 + (int64_t)(random_next(r) % (uint64_t)(step / 2 + 1));
+	return step / 2 + random_below(&r->random, step / 2 + 1);
 }
 
 static void list_failed(reflector *r, int code)
