@@ -67,6 +67,13 @@ char *mem_strdup(const char *s)
 	return s != NULL ? mem_strndup(s, strlen(s)) : NULL;
 }
 
+void mem_replace(char **to, const char *text)
+{
+	char *copy = mem_strdup(text);
+	free(*to);
+	*to = copy;
+}
+
 char *mem_strndup(const char *s, size_t n)
 {
 	if (s == NULL)

@@ -19,6 +19,8 @@ void *mem_alloc(size_t size);                           /* zeroed; exits on fail
 void *mem_resize(void *p, size_t size);                 /* like realloc; exits on failure */
 void *mem_resize_array(void *p, size_t n, size_t each); /* exits on overflow */
 char *mem_strdup(const char *s);                        /* NULL gives NULL */
+/* *to becomes a copy of `text`, which may be a part of what it was, or NULL. */
+void mem_replace(char **to, const char *text);
 char *mem_strndup(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

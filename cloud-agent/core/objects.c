@@ -54,12 +54,6 @@ static void dataset_free(controller *c, dataset *d)
 	free(d);
 }
 
-static void replace(char **text, const char *value)
-{
-	free(*text);
-	*text = mem_strdup(value);
-}
-
 static char *rest_wrong(dataset *d, const char *format)
 {
 	if (!dataset_format_parse(format, &d->format))
@@ -73,12 +67,12 @@ static char *rest_wrong(dataset *d, const char *format)
 
 static void dataset_read(dataset *d, const cJSON *object)
 {
-	replace(&d->uid, object_text(object, "metadata", "uid"));
-	replace(&d->write.rv, object_text(object, "metadata", "resourceVersion"));
-	replace(&d->url, object_text(object, "spec", "url"));
-	replace(&d->node, object_text(object, "spec", "nodeName"));
-	replace(&d->credential, object_text(object, "spec", "credentialName"));
-	replace(&d->wrong, NULL);
+	mem_replace(&d->uid, object_text(object, "metadata", "uid"));
+	mem_replace(&d->write.rv, object_text(object, "metadata", "resourceVersion"));
+	mem_replace(&d->url, object_text(object, "spec", "url"));
+	mem_replace(&d->node, object_text(object, "spec", "nodeName"));
+	mem_replace(&d->credential, object_text(object, "spec", "credentialName"));
+	mem_replace(&d->wrong, NULL);
 	d->wrong = url_wrong(d->url);
 	if (d->wrong == NULL)
 		d->wrong = rest_wrong(d, object_text(object, "spec", "format"));
@@ -205,7 +199,7 @@ static const char *image_trouble(const cJSON *containers, char **message)
 	cJSON_ArrayForEach(entry, containers) {
 		const cJSON *waiting = json_member(json_member(entry, "state"), "waiting");
 		if (object_text(waiting, NULL, "message")[0] != '\0')
-			replace(message, object_text(waiting, NULL, "message"));
+			mem_replace(message, object_text(waiting, NULL, "message"));
 		for (size_t i = 0; i < sizeof image / sizeof image[0]; i++) {
 			if (strcmp(object_text(waiting, NULL, "reason"), image[i]) == 0)
 				return "ImagePull";
@@ -224,7 +218,7 @@ static const char *waiting_trouble(const cJSON *status, char **message)
 		return trouble;
 	cJSON_ArrayForEach(entry, json_member(status, "conditions")) {
 		if (strcmp(object_text(entry, NULL, "type"), "PodScheduled") == 0 && strcmp(object_text(entry, NULL, "status"), "False") == 0) {
-			replace(message, object_text(entry, NULL, "message"));
+			mem_replace(message, object_text(entry, NULL, "message"));
 			return "Unschedulable";
 		}
 	}
@@ -287,7 +281,7 @@ static bool is_backing_off(const cJSON *status)
 static void pod_read(const controller *c, pod *p, const cJSON *object)
 {
 	const cJSON *status = json_member(object, "status");
-	replace(&p->node, object_text(object, "spec", "nodeName"));
+	mem_replace(&p->node, object_text(object, "spec", "nodeName"));
 	p->phase = phase_of(object_text(object, "status", "phase"));
 	if (p->phase == POD_RUNNING && p->ran_at < 0)
 		p->ran_at = c->now.mono_ms;
@@ -295,7 +289,7 @@ static void pod_read(const controller *c, pod *p, const cJSON *object)
 	p->hot = object_text(json_member(object, "metadata"), "annotations", ANNOTATION_HOT)[0] != '\0';
 	int64_t before = p->restarts;
 	p->restarts = 0;
-	replace(&p->message, object_text(status, NULL, "message"));
+	mem_replace(&p->message, object_text(status, NULL, "message"));
 	p->trouble = waiting_trouble(status, &p->message);
 	read_containers(p, status);
 	/* Evicted, say: how its containers ended then is no news. */

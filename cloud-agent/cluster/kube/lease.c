@@ -252,14 +252,6 @@ int64_t lease_wake(const lease *l)
 
 /* ---- answers ---- */
 
-static void set(char **text, const char *value)
-{
-	char *copy = mem_strdup(value);
-
-	free(*text);
-	*text = copy;
-}
-
 static void look(lease *l, const cJSON *object, moment now)
 {
 	const char *version = text_in(object, "metadata", "resourceVersion");
@@ -267,10 +259,10 @@ static void look(lease *l, const cJSON *object, moment now)
 
 	l->absent = false;
 	if (strcmp(version, l->version) != 0) {
-		set(&l->version, version);
+		mem_replace(&l->version, version);
 		l->seen_at = now.mono_ms;
 	}
-	set(&l->holder, text_in(object, "spec", "holderIdentity"));
+	mem_replace(&l->holder, text_in(object, "spec", "holderIdentity"));
 	l->their_ms = cJSON_IsNumber(seconds) && seconds->valueint > 0 ? seconds->valueint * INT64_C(1000) : l->duration_ms;
 	cJSON_Delete(l->object);
 	l->object = cJSON_Duplicate(object, 1);
@@ -289,7 +281,7 @@ static void failed(lease *l, int code, const char *text, moment now)
 		l->absent = true;
 		cJSON_Delete(l->object);
 		l->object = NULL;
-		set(&l->holder, "");
+		mem_replace(&l->holder, "");
 		l->next_at = now.mono_ms;
 		return;
 	}
@@ -305,7 +297,7 @@ static void failed(lease *l, int code, const char *text, moment now)
 				code == ERROR_DENIED && resource_stranger(text) == NULL ?
 					"needed are the verbs get, create and update for leases in API group \"coordination.k8s.io\"" :
 					""));
-	set(&l->problem, text);
+	mem_replace(&l->problem, text);
 	free(l->trouble);
 	l->trouble = mem_printf("no agent leads: the Lease %s in namespace %s cannot be read or written: %s", l->name, l->ns, text);
 	wait(l, now);
@@ -341,7 +333,7 @@ void lease_answer(lease *l, int code, const char *text, const cJSON *object, mom
 		failed(l, code, text, now);
 		return;
 	}
-	set(&l->problem, "");
+	mem_replace(&l->problem, "");
 	look(l, object, now);
 	wait(l, now);
 	if (l->reading) {

@@ -76,14 +76,6 @@ void reflector_free(reflector *r)
 	free(r);
 }
 
-static void set(char **text, const char *value)
-{
-	char *copy = mem_strdup(value);
-
-	free(*text);
-	*text = copy;
-}
-
 /* ---- what comes next ---- */
 
 void reflector_relist(reflector *r, moment now)
@@ -91,7 +83,7 @@ void reflector_relist(reflector *r, moment now)
 	r->synced = r->watching = r->busy = false;
 	r->listing = true;
 	r->retry_at = now.mono_ms;
-	set(&r->token, NULL);
+	mem_replace(&r->token, NULL);
 }
 
 enum reflector_step reflector_next(reflector *r, moment now, reflector_request *out)
@@ -157,7 +149,7 @@ static bool learn(reflector *r, const char *key, const char *version)
 		k->seen = r->list;
 		return false;
 	}
-	set(&k->version, version);
+	mem_replace(&k->version, version);
 	k->seen = r->list;
 	return true;
 }
@@ -239,9 +231,9 @@ void reflector_page(reflector *r, cJSON *page, moment now)
 	r->busy = false;
 	r->failures = 0;
 	r->retry_at = now.mono_ms;
-	set(&r->problem, "");
-	set(&r->version, version);
-	set(&r->token, token[0] != 0 ? token : NULL);
+	mem_replace(&r->problem, "");
+	mem_replace(&r->version, version);
+	mem_replace(&r->token, token[0] != 0 ? token : NULL);
 	for (cJSON *item = items != NULL ? items->child : NULL, *next; item != NULL; item = next) {
 		next = item->next;
 		if (is_object(item))
@@ -274,7 +266,7 @@ void reflector_event(reflector *r, enum watch_type type, cJSON *object, moment n
 	r->brought = true;
 	r->failures = 0;
 	if (meta(object, "resourceVersion")[0] != 0)
-		set(&r->version, meta(object, "resourceVersion"));
+		mem_replace(&r->version, meta(object, "resourceVersion"));
 	if (type == WATCH_BOOKMARK || !is_object(object)) {
 		cJSON_Delete(object);
 		return;
@@ -335,7 +327,7 @@ static void list_failed(reflector *r, int code)
 	if (code != ERROR_CHANGED || r->token == NULL)
 		return;
 	/* The token has expired: from the beginning, and if that happens again without pages. */
-	set(&r->token, NULL);
+	mem_replace(&r->token, NULL);
 	r->whole = ++r->expired > 1;
 }
 
@@ -363,7 +355,7 @@ void reflector_ended(reflector *r, int code, const char *text, int64_t retry_aft
 		/* As it should be, but for a server that ends each watch at once. */
 		r->failures = late || r->brought ? 0 : r->failures + 1;
 		if (code == 0)
-			set(&r->problem, "");
+			mem_replace(&r->problem, "");
 	} else {
 		r->failures++;
 		complain(r, code, text);
