@@ -1,6 +1,7 @@
 /* What an agent finds at its start, by the pod's row, the lock on its worker's folder and the status there:
  *
  *   lock    status            the agent before …                     now
+ *   any     any, row is over  has seen to it                         nothing (restartPolicy Always: as below)
  *   held    any               left it running                        watched on
  *   free    none              stopped before the supervisor ran      started
  *   free    ended             left; it ended meanwhile               stored
@@ -71,7 +72,12 @@ static int adopt_row(pods *p, const object_key *key, error *err)
 	char *folder = pods__folder(p, uid);
 	p->host.object(p->host.ctx, key->ns, key->name, cJSON_Duplicate(pod, 1));
 	bool known = pods__find(p, uid) != NULL; /* an earlier try came so far */
-	code = known ? 0 : pods__watch(p, pod, err);
+	/* A supervisor that is dying may have its lock for a moment longer than it was watched for: what is over stays over. */
+	bool over = final(pod) && !runs_always(pod);
+	if (known)
+		code = 0;
+	else
+		code = over ? ERROR_NOT_FOUND : pods__watch(p, pod, err);
 	if (code == 0 && deleting)
 		worker_end(folder);
 	else if (code == ERROR_NOT_FOUND && deleting)
