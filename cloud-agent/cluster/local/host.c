@@ -112,7 +112,7 @@ static int lock_take(int file, char *holder, size_t size)
 		ssize_t n = pread(file, holder, size - 1, 0);
 		holder[n > 0 ? n : 0] = '\0';
 		holder[strcspn(holder, "\n")] = '\0';
-		pid_t pid = (pid_t)atol(holder);
+		pid_t pid = (pid_t)strtol(holder, NULL, 10);
 		bool died = pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
 		if (!died || tries == LOCK_TRIES) {
 			errno = EWOULDBLOCK;
