@@ -413,7 +413,7 @@ class TooLarge(Objects):
 
 
 class Again(Objects):
-    PHASES = (("Train", "Starting"), ("Train", "Running"), ("Eval", "Running"), ("Deploy", "Starting"))
+    PHASES = (("Train", "Starting"), ("Train", "Running"), ("Eval", "Running"))
 
     def hold(self, stage):
         """Workers of that stage alone run until something ends them."""
