@@ -13,3 +13,13 @@ int64_t random_below(uint64_t *state, int64_t below)
 {
 	return (int64_t)(random_next(state) % (uint64_t)below);
 }
+
+int64_t random_backoff(uint64_t *state, int64_t min, int64_t max, int failures)
+{
+	int64_t step = min;
+	for (int i = 1; i < failures && step < max; i++)
+		step *= 2;
+	if (step > max)
+		step = max;
+	return step / 2 + random_below(state, step / 2 + 1);
+}

@@ -9,5 +9,7 @@
 uint64_t random_next(uint64_t *state);
 /* From 0 to below it, which is above 0. */
 int64_t random_below(uint64_t *state, int64_t below);
+/* What to wait after the n-th failure in a row, from 1: between half and all of min * 2^(n-1), which grows to max. */
+int64_t random_backoff(uint64_t *state, int64_t min, int64_t max, int failures);
 
 #endif

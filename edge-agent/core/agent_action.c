@@ -23,13 +23,7 @@ int64_t agent__random(edge_agent *a, int64_t below)
 
 int64_t agent__backoff(edge_agent *a, int attempts)
 {
-	int64_t step = a->config.problem_min_ms;
-
-	for (int i = 1; i < attempts && step < a->config.problem_max_ms; i++)
-		step *= 2;
-	if (step > a->config.problem_max_ms)
-		step = a->config.problem_max_ms;
-	return step / 2 + agent__random(a, step / 2 + 1);
+	return random_backoff(&a->random, a->config.problem_min_ms, a->config.problem_max_ms, attempts);
 }
 
 int64_t agent__period_ms(int64_t seconds)

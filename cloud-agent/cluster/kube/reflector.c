@@ -311,17 +311,6 @@ static void complain(reflector *r, int code, const char *text)
 	r->problem = said;
 }
 
-static int64_t backoff(reflector *r)
-{
-	int64_t step = BACKOFF_MIN_MS;
-
-	for (int i = 1; i < r->failures && step < BACKOFF_MAX_MS; i++)
-		step *= 2;
-	if (step > BACKOFF_MAX_MS)
-		step = BACKOFF_MAX_MS;
-	return step / 2 + random_below(&r->random, step / 2 + 1);
-}
-
 static void list_failed(reflector *r, int code)
 {
 	if (code != ERROR_CHANGED || r->token == NULL)
@@ -361,6 +350,6 @@ void reflector_ended(reflector *r, int code, const char *text, int64_t retry_aft
 		complain(r, code, text);
 	}
 	if (r->failures > 0)
-		wait = backoff(r);
+		wait = random_backoff(&r->random, BACKOFF_MIN_MS, BACKOFF_MAX_MS, r->failures);
 	r->retry_at = now.mono_ms + (wait > retry_after_ms ? wait : retry_after_ms);
 }
