@@ -102,8 +102,7 @@ static const config_row rows[] = {
 		.min = 100,
 		.max = 3600 * 1000,
 		.help = "Between two looks at the Lease, by the leader to renew it, by others to take it. Up to a fifth longer, so that they do "
-				"not ask "
-				"in step; below kube.leaseRenewDeadline even then."},
+				"not ask in step; below kube.leaseRenewDeadline even then."},
 	{.key = "kube.storageImage",
 		.type = CONFIG_STRING,
 		.offset = AT(storage_image),
@@ -254,6 +253,5 @@ const config_spec cloud_options_spec = {
 	.n = sizeof rows / sizeof rows[0],
 	.check = check,
 	.foreign = "NODE,STATE_DIR,ROOT_DIR,TIME_ZONE,OUTBOX_*,DATASET_*,DEPLOY_*,PROVISIONAL_*,WORKERS_HOST,WORKERS_PORT,WORKERS_TOKEN_FILE,"
-			   "WORKERS_BODY_MAX,"
-			   "WORKERS_CONNECTIONS,WORKERS_REQUEST_TIME,WORKERS_RESULT_GRACE",
+			   "WORKERS_BODY_MAX,WORKERS_CONNECTIONS,WORKERS_REQUEST_TIME,WORKERS_RESULT_GRACE",
 };
