@@ -21,7 +21,7 @@
 #include "common/version.h"
 
 /* See core/controller.h: with a cluster each status write is a request to the API server. */
-enum { RUNNING_HOLD_MS = 2000 };
+enum { STARTING_HOLD_MS = 10 * 1000, RUNNING_HOLD_MS = 2000 };
 
 struct app {
 	uv_loop_t *loop;
@@ -259,7 +259,8 @@ static void start_core(app *a)
 	config.backoff_min_ms = o->backoff_min_ms;
 	config.backoff_max_ms = o->backoff_max_ms;
 	config.start_timeout_ms = o->start_timeout_ms;
-	config.running_hold_ms = a->in_kube ? RUNNING_HOLD_MS : 0;
+	config.starting_hold_ms = STARTING_HOLD_MS;
+	config.running_hold_ms = RUNNING_HOLD_MS;
 	config.reported_running_ms = o->reported_running_ms;
 	config.node_silence_ms = o->node_silence_ms;
 	config.max_restarts = (int)o->max_restarts;

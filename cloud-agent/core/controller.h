@@ -51,6 +51,7 @@ typedef struct cloud_config {
 	int64_t backoff_min_ms, backoff_max_ms; /* after failed rounds: 10 s … 360 s */
 	int64_t retry_min_ms, retry_max_ms;     /* cluster writes that failed: 1 s … 2 min */
 	int64_t start_timeout_ms;               /* 10 min */
+	int64_t starting_hold_ms;               /* a pod that waits for less is not shown as Starting: a status write fewer. 0 */
 	int64_t running_hold_ms;                /* a worker that runs for less is not shown as Running: a status write fewer. 0 */
 	int64_t reported_running_ms;            /* 5 min: a worker that has reported and does not end is deleted */
 	int64_t node_silence_ms;                /* 0: never */

@@ -97,7 +97,8 @@ struct pod {
 	int64_t restarted_at; /* monotonic, first sight of the last restart; -1: none, or before it was seen first */
 	int64_t round;        /* that its name was made from, as its annotation says and its name proves; -1: none */
 	int64_t live_since;   /* monotonic: since when its stage is over and it still lives; -1 */
-	int64_t ran_at;       /* monotonic: first sight of it at work; -1 */
+	int64_t seen_at;      /* monotonic: first sight of it */
+	int64_t ran_at;       /* the same, of it at work; -1 */
 	int64_t remove_again; /* monotonic: asked to go, not before this once more; -1: not asked */
 	flight *flight;       /* its deletion */
 	owner *owner;

@@ -85,14 +85,16 @@ flight *flight_patch(controller *c, job *j, const change *ch)
 	f->rv = mem_strdup(j->rv);
 	f->body = change_patch(j->view, ch, &limits, c->now.unix_ms);
 	f->compact = j->compact;
+	bool told_end = false;
 	for (size_t i = 0; i < ch->n; i++) {
 		const step *s = &ch->steps[i];
 		if (s->phase == PHASE_FAILED)
 			f->rounds_failed++;
 		if (s->stage == STAGE_DEPLOY && s->phase == PHASE_COMPLETED)
 			f->rounds_completed++;
-		/* What a user looks for: the end of a stage, before the beginning of the next one. */
-		if (f->reason == NULL || phase_ended(s->phase)) {
+		/* What a user looks for: the end of a stage, not the beginning of the next one; else how far it has come. */
+		if (!told_end) {
+			told_end = phase_ended(s->phase);
 			free(f->reason);
 			free(f->message);
 			f->reason = mem_printf("%s%s", stage_name(s->stage), phase_name(s->phase));

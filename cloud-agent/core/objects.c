@@ -283,7 +283,7 @@ static void pod_read(const controller *c, pod *p, const cJSON *object)
 	const cJSON *status = json_member(object, "status");
 	mem_replace(&p->node, object_text(object, "spec", "nodeName"));
 	p->phase = phase_of(object_text(object, "status", "phase"));
-	if (p->phase == POD_RUNNING && p->ran_at < 0)
+	if ((p->phase == POD_RUNNING || p->phase == POD_SUCCEEDED) && p->ran_at < 0)
 		p->ran_at = c->now.mono_ms;
 	p->terminating = object_text(object, "metadata", "deletionTimestamp")[0] != '\0';
 	p->hot = object_text(json_member(object, "metadata"), "annotations", ANNOTATION_HOT)[0] != '\0';
@@ -321,6 +321,7 @@ pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *objec
 		p->key = mem_strdup(key);
 		p->uid = mem_strdup(uid);
 		p->kind = kind;
+		p->seen_at = c->now.mono_ms;
 		p->live_since = p->ran_at = p->remove_again = p->restarted_at = p->restarts = -1;
 		const char *full = object_text(metadata, "annotations", ANNOTATION_JOB);
 		pod_attach(c, p, object_text(ref, NULL, "uid"), full[0] != '\0' ? full : object_text(ref, NULL, "name"));

@@ -1,7 +1,8 @@
 /* Train and Eval after Waiting: one pod, from its making to its end.
  *
- *   Ready      the pod is made, once (a template that the cluster refuses fails the stage); then Starting is patched with its uid, and its node where that is known
- *   Starting   Running follows the pod when it has run for a moment; one that does not start within the limit is deleted
+ *   Ready      the pod is made, once (a template that the cluster refuses fails the stage); Starting is patched, with its uid and its node, when it has
+ *              neither run nor met with trouble for a while; Starting and Running together when it has run for a moment
+ *   Starting   Running follows the pod likewise; one that does not start within the limit is deleted
  *   Running    the edge agent reports the result; the pod's end alone never completes the stage
  *
  * A pod that Failed fails the stage at once, and one that the core had to delete does when it has ended. One that Succeeded or is gone has
@@ -34,21 +35,57 @@ static bool patch_phase(controller *c, job *j, enum phase phase, const char *rea
 
 /* ---- Ready ---- */
 
+/* A worker that ends at once needs no Running of its own. Nothing rests on it: a result is taken in Ready and Starting too. */
+static bool running_held(controller *c, job *j, const pod *p)
+{
+	int64_t end = p->ran_at + c->cfg.running_hold_ms;
+	if (c->now.mono_ms >= end)
+		return false;
+	job_wake_at(c, j, end);
+	return true;
+}
+
+/* Nor does one that starts soon, and as it should, need a Starting. It is made once all the same: a pod that is there, or that this process has
+ * made, is never made again; and as long as it lives a restart finds it. Whatever else there is to be told of it is told at once. */
+static bool starting_held(controller *c, job *j, const pod *p)
+{
+	if (p == NULL || p->terminating || p->trouble != NULL || p->restarts > 0)
+		return false;
+	if (p->phase == POD_RUNNING || p->phase == POD_SUCCEEDED) /* then its result is on its way */
+		return running_held(c, j, p);
+	int64_t end = p->seen_at + c->cfg.starting_hold_ms;
+	if (p->phase != POD_PENDING || c->now.mono_ms >= end)
+		return false;
+	job_wake_at(c, j, end);
+	return true;
+}
+
+/* The pod was made. */
+static bool work_made(controller *c, job *j, const char *made_uid)
+{
+	const job_view *v = j->view;
+	const pod *p = j->facts.worker;
+	if (starting_held(c, j, p))
+		return false;
+	change ch = change_begin(v);
+	ch.m.pod_uid = p != NULL ? p->uid : made_uid;
+	ch.m.node = j->facts.worker_node;
+	change_add(&ch, v->pos.stage, PHASE_STARTING, NULL, NULL);
+	if (p != NULL && p->phase == POD_RUNNING && !p->terminating && !running_held(c, j, p))
+		change_add(&ch, v->pos.stage, PHASE_RUNNING, NULL, NULL);
+	flight_patch(c, j, &ch);
+	change_end(&ch);
+	return true;
+}
+
 static bool work_ready(controller *c, job *j)
 {
 	const job_view *v = j->view;
 	const facts *f = &j->facts;
 	const made_pod *made = &j->made[v->pos.stage];
 	char name[POD_NAME_SIZE];
-	if (f->worker != NULL || made->round == v->pos.round) {
-		change ch = change_begin(v);
-		ch.m.pod_uid = f->worker != NULL ? f->worker->uid : made->uid;
-		ch.m.node = f->worker_node;
-		change_add(&ch, v->pos.stage, PHASE_STARTING, NULL, NULL);
-		flight_patch(c, j, &ch);
-		change_end(&ch);
-		return true;
-	}
+	if (f->worker != NULL || made->round == v->pos.round)
+		return work_made(c, j, made->uid);
 	if (j->refused != NULL && j->refused_round == v->pos.round)
 		return patch_phase(c, j, PHASE_FAILED, "PodRefused", j->refused);
 	if (!pod_allowed(c, j, true))
@@ -142,17 +179,6 @@ static bool await_result(controller *c, job *j)
 	return false;
 }
 
-/* A worker that ends at once needs no Running of its own. Nothing rests on it: a result is taken in Starting too. But a node that has still to be
- * recorded is, at once. */
-static bool is_held(controller *c, job *j, const pod *p)
-{
-	int64_t end = p->ran_at + c->cfg.running_hold_ms;
-	if (c->now.mono_ms >= end || (j->view->m.node == NULL && j->facts.worker_node != NULL))
-		return false;
-	job_wake_at(c, j, end);
-	return true;
-}
-
 static bool work_running(controller *c, job *j)
 {
 	const job_view *v = j->view;
@@ -174,9 +200,11 @@ static bool work_running(controller *c, job *j)
 		pod_kill(c, j, p, reason, message != NULL ? message : "");
 		return true;
 	}
-	if (v->pos.phase == PHASE_STARTING && p->phase == POD_RUNNING && !is_held(c, j, p))
+	/* A node that has still to be recorded is, at once. */
+	bool node_is_news = v->m.node == NULL && f->worker_node != NULL;
+	if (v->pos.phase == PHASE_STARTING && p->phase == POD_RUNNING && (node_is_news || !running_held(c, j, p)))
 		return patch_phase(c, j, PHASE_RUNNING, NULL, NULL);
-	if (v->m.node == NULL && f->worker_node != NULL) {
+	if (node_is_news) {
 		change ch = change_begin(v);
 		ch.amend = true;
 		ch.m.node = f->worker_node;

@@ -108,7 +108,7 @@ class Workers(Loop):
         until(self.whole.started, "the worker runs")
         self.edge.kill()
         (self.whole.folder / "hold").unlink()
-        self.wait(lambda m: self.whole.is_state(m) and m.document["phase"] == "Running" and m.document["reason"] == "WaitingForNode",
+        self.wait(lambda m: self.whole.is_state(m) and m.document["phase"] in ("Starting", "Running") and m.document["reason"] == "WaitingForNode",
                   "it is visible what is awaited")
         self.edge.start()
         document = self.wait(self.whole.at(1, "Train", "Failed"), "Train/Failed")

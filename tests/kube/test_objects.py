@@ -413,7 +413,7 @@ class TooLarge(Objects):
 
 
 class Again(Objects):
-    PHASES = (("Train", "Starting"), ("Train", "Running"), ("Eval", "Running"))
+    PHASES = (("Train", "Starting"), ("Train", "Running"), ("Eval", "Running"), ("Deploy", "Starting"))
 
     def hold(self, stage):
         """Workers of that stage alone run until something ends them."""
@@ -442,6 +442,8 @@ class Again(Objects):
             with self.subTest(stage=stage, phase=phase):
                 before = meta(self.loop.job(), "uid")
                 self.loop.at(1, stage, phase)
+                if stage == "Deploy":  # the replacement is under way until this one is alone, and waits
+                    until(lambda: [meta(p, "annotations")["ilmare/round"] for p in self.loop.pods("inference")] == ["1"], "it is replaced", 40)
                 for pod in self.loop.pods():
                     self.loop.kubelet.fault(meta(pod, "name"), "StuckTerminating")
                 self.api.delete(JOB, self.ns, "signs-demo")

@@ -352,7 +352,8 @@ void cloud_start(world *w, cloud *c)
 	c->config.nodes_listed = w->nodes_listed;
 	c->config.conditions_max = w->conditions_max;
 	c->config.slow_ms = w->slow_ms;
-	c->config.running_hold_ms = w->nodes_listed ? 2000 : 0; /* as with a cluster */
+	c->config.starting_hold_ms = w->nodes_listed ? 10000 : 0;
+	c->config.running_hold_ms = w->nodes_listed ? 2000 : 0;
 	c->c = controller_new(&c->config);
 	c->pump_due = c->leading = c->retry_due = false;
 	c->wake_at = 0;

@@ -188,11 +188,9 @@ void worker_read(world *w, pod *p)
 		return;
 	f = folder_find(disk_of(w, p->node, dir), dir, round);
 	r = track_round(t, round);
-	free(r->read);
-	r->read = NULL;
-	r->n_read = 0;
 	if (f == NULL)
-		return;
+		return; /* it trains from nothing and fails; what another one has read of this round stays what was read */
+	free(r->read);
 	r->file = f->file;
 	memcpy(r->dir, dir, sizeof(r->dir));
 	r->n_read = (size_t)(f->range.to - f->range.from);

@@ -82,6 +82,100 @@ static void test_running_is_held(void **state)
 	harness_free(h);
 }
 
+static harness *held_world(void)
+{
+	harness *h = harness_new();
+	h->cfg.starting_hold_ms = 10000;
+	h->cfg.running_hold_ms = 2000;
+	harness_add_world(h, "edge-1");
+	harness_start(h);
+	harness_run(h);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_READY);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_READY);
+	assert_int_equal(h->creates, 2); /* one that serves, one that trains */
+	return h;
+}
+
+/* A worker that starts soon is shown as Starting and Running in one write; one that is done before, in none. */
+static void test_starting_is_held(void **state)
+{
+	(void)state;
+	harness *h = held_world();
+	int patches = h->patches;
+	harness_advance(h, 9999);
+	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Running");
+	harness_run(h);
+	harness_advance(h, 1999);
+	harness_run(h);
+	assert_int_equal(h->patches, patches);
+	harness_advance(h, 1);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_RUNNING);
+	assert_int_equal(h->patches, patches + 1);
+	harness_say(h, 1, STAGE_TRAIN, REPORT_COMPLETED);
+	harness_work_phase(h, "j", WORKER_TRAIN, 1, "Succeeded");
+	harness_run(h);
+	patches = h->patches;
+	harness_say(h, 1, STAGE_EVAL, REPORT_READY);
+	harness_work_phase(h, "j", WORKER_EVAL, 1, "Running");
+	harness_run(h);
+	harness_work_phase(h, "j", WORKER_EVAL, 1, "Succeeded");
+	harness_run(h);
+	harness_say(h, 1, STAGE_EVAL, REPORT_COMPLETED);
+	harness_expect(h, "j", 1, STAGE_DEPLOY, PHASE_WAITING);
+	assert_int_equal(h->patches, patches + 2);
+	assert_int_equal(h->creates, 3);
+	harness_free(h);
+}
+
+/* What waits for longer, fails, or meets with trouble is not held. */
+static void test_starting_is_told(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *phase, *statuses;
+		int64_t after_ms;
+		enum phase expected;
+	} rows[] = {
+		{"Pending", NULL, 10000, PHASE_STARTING},
+		{"Pending", "[{\"restartCount\":0,\"state\":{\"waiting\":{\"reason\":\"ImagePullBackOff\"}}}]", 0, PHASE_STARTING},
+		{"Running", "[{\"restartCount\":1}]", 0, PHASE_STARTING},
+		{"Succeeded", NULL, 2000, PHASE_STARTING},
+		{"Failed", NULL, 0, PHASE_FAILED},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		harness *h = held_world();
+		if (rows[i].statuses != NULL)
+			set_containers(h, 1, rows[i].statuses);
+		harness_work_phase(h, "j", WORKER_TRAIN, 1, rows[i].phase);
+		harness_run(h);
+		if (rows[i].after_ms > 0) {
+			harness_advance(h, rows[i].after_ms - 1);
+			harness_run(h);
+			harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_READY);
+			harness_advance(h, 1);
+			harness_run(h);
+		}
+		harness_expect(h, "j", 1, STAGE_TRAIN, rows[i].expected);
+		assert_int_equal(h->creates, 2);
+		harness_free(h);
+	}
+}
+
+/* A pod that goes while nothing but the cluster knows of it has ended all the same: no second one is made. */
+static void test_held_and_gone(void **state)
+{
+	(void)state;
+	harness *h = held_world();
+	char *name = harness_pod_name(h, "j", WORKER_TRAIN, 1);
+	harness_remove(h, OBJECT_POD, name);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
+	assert_int_equal(h->creates, 2);
+	free(name);
+	harness_free(h);
+}
+
 static void start_times_out(const char *statuses, const char *conditions, const char *expected)
 {
 	harness *h = harness_world();
@@ -340,6 +434,9 @@ int main(void)
 		cmocka_unit_test(test_worker_failed),
 		cmocka_unit_test(test_keeps_failing),
 		cmocka_unit_test(test_running_is_held),
+		cmocka_unit_test(test_starting_is_held),
+		cmocka_unit_test(test_starting_is_told),
+		cmocka_unit_test(test_held_and_gone),
 		cmocka_unit_test(test_start_timeout),
 		cmocka_unit_test(test_refused_template),
 		cmocka_unit_test(test_clock_stops),
