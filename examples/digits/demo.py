@@ -241,7 +241,7 @@ class Demo:
         self.story.tell(f"{BATCH} samples arrive{' with WRONG LABELS' if scramble else ''}")
         self.feed(scramble)
         if number in (KILL_EDGE_IN, STOP_BROKER_IN):
-            self.wait(self.at(number, "Train", "Running"), f"training of round {number}")
+            self.wait(self.at(number, "Train", "Ready"), f"the worker of round {number}")
             (self.kill_edge if number == KILL_EDGE_IN else self.stop_broker)()
         before = self.failed
         self.wait(lambda: self.failed > before or self.over(number)(), f"the end of round {number}")
