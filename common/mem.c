@@ -15,7 +15,7 @@
 enum { EXIT_NO_MEMORY = 70, SHORT_TEXT = 160, CHUNK_SMALLEST = 480, CHUNK_SIZE = 4096 - 64, LARGE_PIECE = 1024 };
 
 /* No stdio buffers, no atexit handlers: they may want memory, or a lock that this thread holds. */
-static _Noreturn void no_memory(void)
+void mem_fail(void)
 {
 	static const char text[] = "out of memory: ending; nothing that was acknowledged is lost\n";
 	ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
@@ -28,7 +28,7 @@ static void *alloc_for_cjson(size_t size)
 {
 	void *p = malloc(size > 0 ? size : 1);
 	if (p == NULL)
-		no_memory();
+		mem_fail();
 	return p;
 }
 
@@ -42,7 +42,7 @@ void *mem_alloc(size_t size)
 {
 	void *p = calloc(1, size > 0 ? size : 1);
 	if (p == NULL)
-		no_memory();
+		mem_fail();
 	return p;
 }
 
@@ -50,7 +50,7 @@ void *mem_resize(void *p, size_t size)
 {
 	void *q = realloc(p, size > 0 ? size : 1);
 	if (q == NULL)
-		no_memory();
+		mem_fail();
 	return q;
 }
 
@@ -58,7 +58,7 @@ void *mem_resize_array(void *p, size_t n, size_t each)
 {
 	size_t size;
 	if (__builtin_mul_overflow(n, each, &size))
-		no_memory();
+		mem_fail();
 	return mem_resize(p, size);
 }
 
@@ -94,7 +94,7 @@ static size_t format_short(char *out, size_t size, const char *fmt, va_list args
 	int n = vsnprintf(out, size, fmt, copy);
 	va_end(copy);
 	if (n < 0)
-		no_memory();
+		mem_fail();
 	return (size_t)n;
 }
 
@@ -155,7 +155,7 @@ static chunk *chunk_new(size_t size)
 {
 	size_t whole;
 	if (__builtin_add_overflow(size, sizeof(chunk), &whole))
-		no_memory();
+		mem_fail();
 	chunk *c = mem_alloc(whole);
 	c->size = size;
 	return c;
@@ -166,7 +166,7 @@ void *arena_alloc(arena *a, size_t size)
 	const size_t align = sizeof(max_align_t) - 1;
 	size_t need;
 	if (__builtin_add_overflow(size > 0 ? size : 1, align, &need))
-		no_memory();
+		mem_fail();
 	need &= ~align;
 	chunk *first = a->chunks;
 	if (need > LARGE_PIECE) {

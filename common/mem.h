@@ -15,6 +15,9 @@
 /* Call first in main (and in a test's main): cJSON then allocates through mem_alloc. */
 void mem_init(void);
 
+/* What all of these do when there is none: say so and exit, with status 70. For a library's allocator. */
+_Noreturn void mem_fail(void);
+
 void *mem_alloc(size_t size);                           /* zeroed; exits on failure; free() it */
 void *mem_resize(void *p, size_t size);                 /* like realloc; exits on failure */
 void *mem_resize_array(void *p, size_t n, size_t each); /* exits on overflow */

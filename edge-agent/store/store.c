@@ -14,6 +14,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/sqlite.h"
 #include "edge-agent/store/store_internal.h"
 
 /* "ilme": tells a file of ours from any other SQLite database. */
@@ -140,17 +141,16 @@ static int pragma_int(sqlite3 *db, const char *sql, int64_t *out)
 	return rc == SQLITE_OK ? 0 : ERROR_IO;
 }
 
-/* Every page is read, and the indexes are compared with their tables. */
 static int check_integrity(store *s, error *err)
 {
-	sqlite3_stmt *st = NULL;
+	char *damage = NULL;
 	int code = 0;
 
-	if (sqlite3_prepare_v2(s->db, "PRAGMA integrity_check(1)", -1, &st, NULL) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
+	if (sqlite_check(s->db, &damage) != SQLITE_OK)
 		code = store__error(s, err, "check it");
-	else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0)
-		code = error_set(err, ERROR_CORRUPT, "store %s is damaged: %s", s->path, (const char *)sqlite3_column_text(st, 0));
-	sqlite3_finalize(st);
+	else if (damage)
+		code = error_set(err, ERROR_CORRUPT, "store %s is damaged: %s", s->path, damage);
+	free(damage);
 	return code;
 }
 
@@ -226,6 +226,7 @@ static int open_database(store *s, error *err)
 {
 	int code;
 
+	sqlite_memory_init();
 	if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
 		code = store__error(s, err, "open it");
 		goto fail;

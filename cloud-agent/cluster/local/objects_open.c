@@ -14,6 +14,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/sqlite.h"
 
 enum { SCHEMA = 1, BAD_MAX = 1000, BUSY_MS = 2000 };
 
@@ -27,33 +28,40 @@ static const char schema_sql[] =
 	"PRAGMA user_version = 1;"
 	"COMMIT;";
 
-/* The first column of a statement's first row as an integer, or as a text compared with "ok" (1 or 0). */
-static int ask(objects *o, const char *text, bool is_check, int64_t *value, error *err)
+static int read_version(objects *o, int64_t *version, error *err)
 {
 	sqlite3_stmt *s = NULL;
 	int code = 0;
-	if (sqlite3_prepare_v2(o->db, text, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
+	if (sqlite3_prepare_v2(o->db, "PRAGMA user_version", -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
 		code = objects__error(o, err, "read it");
-	else if (is_check)
-		*value = strcmp((const char *)sqlite3_column_text(s, 0), "ok") == 0;
 	else
-		*value = sqlite3_column_int64(s, 0);
+		*version = sqlite3_column_int64(s, 0);
 	sqlite3_finalize(s);
+	return code;
+}
+
+static int check_sound(objects *o, error *err)
+{
+	char *damage = NULL;
+	if (sqlite_check(o->db, &damage) != SQLITE_OK)
+		return objects__error(o, err, "check it");
+	if (damage == NULL)
+		return 0;
+	int code = error_set(err, ERROR_CORRUPT, "%s is damaged: %s", o->path, damage);
+	free(damage);
 	return code;
 }
 
 static int check_schema(objects *o, error *err)
 {
-	int64_t version = 0, sound = 0;
-	int code = ask(o, "PRAGMA user_version", false, &version, err);
+	int64_t version = 0;
+	int code = read_version(o, &version, err);
 	if (code != 0)
 		return code;
 	if (version > SCHEMA)
 		return error_set(err, ERROR_UNSUPPORTED, "%s was written by a newer version of this program (schema %lld; this one knows %d)",
 			o->path, (long long)version, SCHEMA);
-	code = ask(o, "PRAGMA integrity_check(1)", true, &sound, err);
-	if (code == 0 && !sound)
-		code = error_set(err, ERROR_CORRUPT, "%s is damaged: it does not pass its integrity check", o->path);
+	code = check_sound(o, err);
 	if (code == 0 && version == 0 && sqlite3_exec(o->db, schema_sql, NULL, NULL, NULL) != SQLITE_OK)
 		code = objects__error(o, err, "make its tables");
 	return code;
@@ -64,6 +72,7 @@ static int open_once(objects *o, error *err)
 	static const char pragmas[] =
 		"PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+	sqlite_memory_init();
 	if (sqlite3_open_v2(o->path, &o->db, flags, NULL) != SQLITE_OK)
 		return objects__error(o, err, "open it");
 	sqlite3_busy_timeout(o->db, BUSY_MS);
