@@ -384,6 +384,15 @@ char *catalog_unread(const catalog *c)
 	return out;
 }
 
+bool catalog_failing(const catalog *c)
+{
+	for (size_t i = 0; i < c->n_files; i++) {
+		if (c->files[i].failed && !c->files[i].not_file)
+			return true;
+	}
+	return false;
+}
+
 size_t catalog_entries(const catalog *c, const catalog_entry **entries)
 {
 	*entries = c->entries;

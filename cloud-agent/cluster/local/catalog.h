@@ -25,6 +25,8 @@ int catalog_look(catalog *c, bool *changed, error *err);
 /* Files that are there but could not be read, and never were since the start: what they hold is unknown. Their names with the reasons, to be
  * freed, or NULL if there are none. What is no file (a folder, a FIFO) is not among them. */
 char *catalog_unread(const catalog *c);
+/* True if the last look could not read a file, read before or not: to be looked at again. */
+bool catalog_failing(const catalog *c);
 
 /* Is this the name of a file that is read? *.yaml and *.yml, not hidden. */
 bool catalog_is_manifest(const char *name);

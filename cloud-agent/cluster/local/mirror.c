@@ -226,6 +226,12 @@ static int tell_everything(mirror *m, error *err)
 
 /* ---- looking ---- */
 
+static void retry_soon(mirror *m)
+{
+	watch_soon(m->watch, m->retry_ms);
+	m->retry_ms = m->retry_ms * 2 < RETRY_MAX_MS ? m->retry_ms * 2 : RETRY_MAX_MS;
+}
+
 static void failed(mirror *m, const error *err)
 {
 	if (strcmp(m->error_told, err->text) != 0)
@@ -233,8 +239,7 @@ static void failed(mirror *m, const error *err)
 	free(m->error_told);
 	m->error_told = mem_strdup(err->text);
 	m->again = true;
-	watch_soon(m->watch, m->retry_ms);
-	m->retry_ms = m->retry_ms * 2 < RETRY_MAX_MS ? m->retry_ms * 2 : RETRY_MAX_MS;
+	retry_soon(m);
 }
 
 static int look(mirror *m, error *err)
@@ -272,7 +277,11 @@ static void on_due(void *ctx)
 	if (m->error_told[0] != '\0')
 		log_info("local", "the manifests are read again");
 	m->error_told[0] = '\0';
-	m->retry_ms = m->host.config->retry_ms;
+	/* Nobody tells that a file can be read again. */
+	if (catalog_failing(m->catalog))
+		retry_soon(m);
+	else
+		m->retry_ms = m->host.config->retry_ms;
 }
 
 mirror *mirror_new(const mirror_host *host)

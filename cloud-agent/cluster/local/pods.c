@@ -219,20 +219,49 @@ static void on_retry(uv_timer_t *timer)
 	}
 }
 
+static void retry_soon(pods *p)
+{
+	if (p->timer_open && !uv_is_active((uv_handle_t *)&p->retry))
+		uv_timer_start(&p->retry, on_retry, (uint64_t)p->retry_ms, 0);
+}
+
+/* Takes t; what launches it tracks it anew. */
+static int launch_again(tracked *t, error *err)
+{
+	pods *p = t->owner;
+	cJSON *pod = NULL;
+	int code = objects_get(p->host.store, OBJECT_POD, t->ns, t->name, &pod, err);
+	bool own = code == 0 && strcmp(meta_text(pod, "uid"), t->uid) == 0;
+	if (code == 0 || code == ERROR_NOT_FOUND) {
+		int64_t restarts = t->restarts;
+		tracked_free(t);
+		code = own ? pods__launch(p, pod, restarts, err) : 0;
+	} else {
+		retry_soon(p);
+	}
+	cJSON_Delete(pod);
+	return code;
+}
+
 /* Store what is so now; when the worker is over, that is all. Of a pod that is to go only that it is gone is of interest. */
 static void tracked_settle(tracked *t)
 {
 	pods *p = t->owner;
 	error err = {0};
-	int code = 0;
+	cJSON *written = NULL;
+	if (t->unstarted && !t->deleting) {
+		if (launch_again(t, &err) != 0)
+			log_error("local", "a worker could not be started; it is tried again", L_STR("error", err.text));
+		return;
+	}
 	char *folder = pods__folder(p, t->uid);
-	cJSON *written = worker_status(folder);
+	int code = worker_status(folder, &written, &err);
 	free(folder);
 	if (t->worker == NULL && t->deleting) {
 		code = pods__finish(p, t->ns, t->name, t->uid, &err);
 		if (code == 0)
 			pods__say_ended(t, written);
-	} else if (!t->deleting) {
+	} else if (code == 0 && !t->deleting) {
 		cJSON *status = status_of(t, written);
 		if (status != NULL)
 			code = pods__set_status(p, t->ns, t->name, t->uid, status, &err);
@@ -244,9 +273,9 @@ static void tracked_settle(tracked *t)
 	cJSON_Delete(written);
 	t->dirty = code != 0;
 	if (t->dirty) {
-		log_error("local", "what became of a worker cannot be stored; it is tried again", L_STR("pod", t->name), L_STR("error", err.text));
-		if (p->timer_open && !uv_is_active((uv_handle_t *)&p->retry))
-			uv_timer_start(&p->retry, on_retry, (uint64_t)p->retry_ms, 0);
+		log_error("local", "what became of a worker cannot be read or stored; it is tried again", L_STR("pod", t->name),
+			L_STR("error", err.text));
+		retry_soon(p);
 		return;
 	}
 	p->retry_ms = p->host.config->retry_ms;
@@ -305,22 +334,36 @@ static void spec_complete(const pods *p, const cJSON *pod, int64_t restarts, cJS
 	free(log);
 }
 
+/* The pod's status says why; a pod whose status cannot be stored is started again later, or it would stay Pending with nobody at work. */
+static int start_failed(pods *p, const cJSON *pod, int64_t restarts, const char *reason, const error *why, error *err)
+{
+	cJSON *status = podstatus_failed(launch_container(pod), reason, why->text);
+	int code = pods__set_status(p, meta_text(pod, "namespace"), meta_text(pod, "name"), meta_text(pod, "uid"), status, err);
+	if (code == 0 || code == ERROR_NOT_FOUND || code == ERROR_CONFLICT)
+		return code;
+	tracked *t = tracked_new(p, pod);
+	t->dirty = t->unstarted = true;
+	t->restarts = restarts;
+	retry_soon(p);
+	return code;
+}
+
 int pods__launch(pods *p, const cJSON *pod, int64_t restarts, error *err)
 {
-	const char *ns = meta_text(pod, "namespace"), *name = meta_text(pod, "name"), *uid = meta_text(pod, "uid");
+	const char *name = meta_text(pod, "name");
 	launch_host host = {.env = p->env, .folder = p->host.config->manifests, .secret = p->host.secret, .ctx = p->host.ctx};
 	launch l;
 	error why = {0};
 	int code = launch_make(pod, &host, &l, &why);
 	if (code != 0) {
 		log_warn("local", "a pod cannot be run", L_STR("pod", name), L_STR("reason", l.reason), L_STR("error", why.text));
-		return pods__set_status(p, ns, name, uid, podstatus_failed(launch_container(pod), l.reason, why.text), err);
+		return start_failed(p, pod, restarts, l.reason, &why, err);
 	}
 	if (l.ignored != NULL)
 		tell_ignored(p, pod, l.ignored);
 	spec_complete(p, pod, restarts, l.spec);
 	log_info("local", "worker starts", L_STR("pod", name), L_STR("log", cJSON_GetStringValue(json_member(l.spec, "log"))));
-	char *folder = pods__folder(p, uid);
+	char *folder = pods__folder(p, meta_text(pod, "uid"));
 	tracked *t = tracked_new(p, pod);
 	worker_events events = events_of(t);
 	code = worker_start(p->host.loop, p->host.config->supervisor, folder, l.spec, &events, &t->worker, &why);
@@ -329,7 +372,7 @@ int pods__launch(pods *p, const cJSON *pod, int64_t restarts, error *err)
 	if (code != 0) {
 		tracked_free(t);
 		log_error("local", "a worker cannot be started", L_STR("pod", name), L_STR("error", why.text));
-		code = pods__set_status(p, ns, name, uid, podstatus_failed(launch_container(pod), "StartFailed", why.text), err);
+		code = start_failed(p, pod, restarts, "StartFailed", &why, err);
 	}
 	free(folder);
 	launch_fini(&l);
@@ -373,11 +416,11 @@ static int delete_begin(pods *p, tracked *t, bool first, error *err)
 		return code;
 	t->deleting = true;
 	char *folder = pods__folder(p, t->uid);
-	worker_end(folder);
+	code = worker_end(folder, err);
 	free(folder);
 	if (pod != NULL)
 		p->host.object(p->host.ctx, t->ns, t->name, pod);
-	return 0;
+	return code;
 }
 
 int pods_delete(pods *p, const char *ns, const char *name, const char *uid, cJSON **out, error *err)
@@ -427,8 +470,10 @@ void pods_stop(pods *p, bool end_workers, void (*closed)(void *ctx), void *ctx)
 	if (end_workers && any_alive(p)) {
 		p->ending = true;
 		for (tracked *t = p->first; t != NULL; t = t->next) {
+			error err = {0};
 			char *folder = pods__folder(p, t->uid);
-			worker_end(folder);
+			if (worker_end(folder, &err) != 0)
+				log_error("local", "a worker cannot be told to end", L_STR("pod", t->name), L_STR("error", err.text));
 			free(folder);
 		}
 		uv_timer_start(&p->retry, on_end_limit, END_LIMIT_MS, 0);

@@ -45,9 +45,11 @@ static int resume(pods *p, const cJSON *pod, const char *folder, error *err)
 {
 	const char *ns = text_at(pod, "metadata", "namespace"), *name = text_at(pod, "metadata", "name");
 	const char *uid = text_at(pod, "metadata", "uid"), *container = launch_container(pod);
-	cJSON *written = worker_status(folder);
-	int code = 0;
+	cJSON *written = NULL;
 	int64_t restarts = 0;
+	int code = worker_status(folder, &written, err);
+	if (code != 0)
+		return code;
 	json_get_int(written, "status", "restarts", 0, JSON_MAX_INT, &restarts, NULL);
 	if (written == NULL)
 		code = pods__launch(p, pod, 0, err);
@@ -79,7 +81,7 @@ static int adopt_row(pods *p, const object_key *key, error *err)
 	else
 		code = over ? ERROR_NOT_FOUND : pods__watch(p, pod, err);
 	if (code == 0 && deleting)
-		worker_end(folder);
+		code = worker_end(folder, err);
 	else if (code == ERROR_NOT_FOUND && deleting)
 		code = pods__finish(p, key->ns, key->name, uid, err);
 	else if (code == ERROR_NOT_FOUND && (!final(pod) || (runs_always(pod) && strcmp(text_at(pod, "status", "reason"), "Stopped") == 0)))
@@ -94,10 +96,13 @@ static int adopt_row(pods *p, const object_key *key, error *err)
 /* A worker that lives without a row. */
 static int adopt_stray(pods *p, const char *folder, error *err)
 {
-	cJSON *spec = worker_spec(folder), *out = NULL;
+	cJSON *spec = NULL, *out = NULL;
+	int code = worker_spec(folder, &spec, err);
+	if (code != 0)
+		return code;
 	cJSON *pod = cJSON_DetachItemFromObjectCaseSensitive(spec, "pod");
 	const char *ns = text_at(pod, "metadata", "namespace"), *name = text_at(pod, "metadata", "name");
-	int code = error_set(err, ERROR_INVALID, "%s does not say whose it is", folder);
+	code = error_set(err, ERROR_INVALID, "%s does not say whose it is", folder);
 	if (ns[0] != '\0' && name[0] != '\0')
 		code = objects_add_pod(p->host.store, ns, name, pod, &out, err);
 	cJSON_Delete(out);
@@ -112,11 +117,11 @@ static int adopt_stray(pods *p, const char *folder, error *err)
 		if (code == ERROR_NOT_FOUND)
 			code = pods__finish(p, ns, name, text_at(out, "metadata", "uid"), err);
 	}
-	worker_end(folder);
+	int told = worker_end(folder, code == 0 ? err : NULL);
 	cJSON_Delete(out);
 	cJSON_Delete(pod);
 	secret_delete(spec);
-	return code;
+	return code != 0 ? code : told;
 }
 
 static bool has_row(const char *uid, char *const *uids, size_t n)
@@ -128,22 +133,40 @@ static bool has_row(const char *uid, char *const *uids, size_t n)
 	return false;
 }
 
-static void look_for_strays(pods *p, char *const *uids, size_t n)
+/* A folder without a row. What is known of it is enough to go on, or an error. */
+static int look_at_stray(pods *p, const char *folder, error *err)
+{
+	bool alive = false;
+	error why = {0};
+	int code = worker_alive(folder, &alive, err);
+	if (code != 0)
+		return code;
+	code = alive ? adopt_stray(p, folder, &why) : file_remove_tree(folder, &why);
+	if (code != 0)
+		log_warn("local", "a worker's folder that is not known any more stays", L_STR("folder", folder), L_STR("error", why.text));
+	if (!alive || code == ERROR_INVALID || code == ERROR_EXISTS)
+		code = 0;
+	return code == 0 ? 0 : error_set(err, code, "%s", why.text);
+}
+
+static int look_for_strays(pods *p, char *const *uids, size_t n, error *err)
 {
 	DIR *dir = opendir(p->folder);
+	if (dir == NULL)
+		return error_errno(err, errno, "cannot read the folder %s", p->folder);
 	const struct dirent *entry;
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+	int code = 0;
+	while (code == 0 && (errno = 0, entry = readdir(dir)) != NULL) {
 		if (entry->d_name[0] == '.' || has_row(entry->d_name, uids, n))
 			continue;
-		error err = {0};
 		char *folder = pods__folder(p, entry->d_name);
-		int code = worker_alive(folder) ? adopt_stray(p, folder, &err) : file_remove_tree(folder, &err);
-		if (code != 0)
-			log_warn("local", "a worker's folder that is not known any more stays", L_STR("folder", folder), L_STR("error", err.text));
+		code = look_at_stray(p, folder, err);
 		free(folder);
 	}
-	if (dir != NULL)
-		closedir(dir);
+	if (code == 0 && errno != 0)
+		code = error_errno(err, errno, "cannot read the folder %s", p->folder);
+	closedir(dir);
+	return code;
 }
 
 int pods_start(pods *p, error *err)
@@ -163,7 +186,7 @@ int pods_start(pods *p, error *err)
 		cJSON_Delete(pod);
 	}
 	if (code == 0)
-		look_for_strays(p, uids, n);
+		code = look_for_strays(p, uids, n, err);
 	for (size_t i = 0; i < n && code == 0; i++)
 		code = adopt_row(p, &keys[i], err);
 	for (size_t i = 0; i < n; i++)

@@ -14,7 +14,9 @@ struct tracked {
 	worker *worker;     /* NULL: not alive */
 	int64_t said_again; /* the start that was announced last: 1 is the first restart */
 	bool deleting;
-	bool dirty; /* the store could not be written; tried again */
+	bool dirty;       /* something could not be read or stored; tried again */
+	bool unstarted;   /* dirty: its worker could not be started, and the store could not be told so; started again */
+	int64_t restarts; /* unstarted: so many are behind it */
 };
 
 struct pods {

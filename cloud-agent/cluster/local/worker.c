@@ -46,53 +46,62 @@ static int open_inside(const char *folder, const char *name, int flags)
 
 /* ---- looking ---- */
 
-bool worker_alive(const char *folder)
+int worker_alive(const char *folder, bool *alive, error *err)
 {
+	*alive = false;
 	int fd = open_inside(folder, WORKER_LOCK, O_RDWR);
 	if (fd < 0)
-		return false;
-	bool held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+		return errno == ENOENT ? 0 : error_errno(err, errno, "cannot open the lock of %s", folder);
+	int code = 0;
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		*alive = errno == EWOULDBLOCK;
+		code = *alive ? 0 : error_errno(err, errno, "cannot try the lock of %s", folder);
+	}
 	close(fd);
-	return held;
+	return code;
 }
 
-static cJSON *read_json(const char *folder, const char *name, size_t max)
+static int read_json(const char *folder, const char *name, size_t max, cJSON **out, error *err)
 {
 	char *path = inside(folder, name);
 	buf text = {0};
-	cJSON *value = NULL;
-	error err = {0};
-	int code = file_read(path, max, &text, &err);
-	if (code == 0)
-		code = json_parse(buf_text(&text), text.len, max, &value, &err);
-	if (code != 0 && code != ERROR_NOT_FOUND)
-		log_error("local", "what was written about a worker cannot be read", L_STR("file", path), L_STR("error", err.text));
+	error why = {0};
+	*out = NULL;
+	int code = file_read(path, max, &text, err);
+	if (code == 0 && json_parse(buf_text(&text), text.len, max, out, &why) != 0) {
+		log_error("local", "what was written about a worker makes no sense", L_STR("file", path), L_STR("error", why.text));
+		*out = cJSON_CreateObject();
+	}
 	if (text.data != NULL)
 		explicit_bzero(text.data, text.cap);
 	buf_fini(&text);
 	free(path);
-	return value;
+	return code == ERROR_NOT_FOUND ? 0 : code;
 }
 
-cJSON *worker_status(const char *folder)
+int worker_status(const char *folder, cJSON **out, error *err)
 {
-	return read_json(folder, WORKER_STATUS, WORKER_STATUS_MAX);
+	return read_json(folder, WORKER_STATUS, WORKER_STATUS_MAX, out, err);
 }
 
-cJSON *worker_spec(const char *folder)
+int worker_spec(const char *folder, cJSON **out, error *err)
 {
-	return read_json(folder, WORKER_SPEC, WORKER_SPEC_MAX);
+	return read_json(folder, WORKER_SPEC, WORKER_SPEC_MAX, out, err);
 }
 
-void worker_end(const char *folder)
+int worker_end(const char *folder, error *err)
 {
 	int fd = open_inside(folder, WORKER_CONTROL, O_WRONLY | O_NONBLOCK);
+	/* ENXIO: nobody reads, it has ended. */
 	if (fd < 0)
-		return; /* ENXIO: nobody reads, it has ended */
+		return errno == ENXIO || errno == ENOENT ? 0 : error_errno(err, errno, "cannot tell the worker in %s to end", folder);
 	char command = CONTROL_END;
-	if (write(fd, &command, 1) < 0)
-		log_error("local", "a worker cannot be told to end", L_STR("folder", folder), L_STR("error", strerror(errno)));
+	int code = 0;
+	/* EAGAIN: it was told more often than a pipe holds. */
+	if (write(fd, &command, 1) < 0 && errno != EPIPE && errno != EAGAIN)
+		code = error_errno(err, errno, "cannot tell the worker in %s to end", folder);
 	close(fd);
+	return code;
 }
 
 /* ---- watching ---- */
@@ -170,12 +179,16 @@ void worker_free(worker *w)
 int worker_adopt(uv_loop_t *loop, const char *folder, const worker_events *events, worker **out, error *err)
 {
 	*out = NULL;
+	bool alive = false;
 	int fd = open_inside(folder, WORKER_WAKE, O_RDONLY | O_NONBLOCK);
+	if (fd < 0 && errno != ENOENT)
+		return error_errno(err, errno, "cannot watch the worker in %s", folder);
 	/* In this order: the lock is let go before the FIFO, so one whose lock is held is still a writer, and its end will be seen. */
-	if (fd < 0 || !worker_alive(folder)) {
+	int code = fd >= 0 ? worker_alive(folder, &alive, err) : 0;
+	if (code != 0 || !alive) {
 		if (fd >= 0)
 			close(fd);
-		return error_set(err, ERROR_NOT_FOUND, "the worker in %s has ended", folder);
+		return code != 0 ? code : error_set(err, ERROR_NOT_FOUND, "the worker in %s has ended", folder);
 	}
 	worker *w = mem_alloc(sizeof *w);
 	w->events = *events;

@@ -31,14 +31,15 @@ int worker_start(uv_loop_t *loop, const char *supervisor, const char *folder, co
 /* Watch one that is alive; NOT_FOUND if it is not. */
 int worker_adopt(uv_loop_t *loop, const char *folder, const worker_events *events, worker **out, error *err);
 /* Ask its supervisor to end it; a supervisor that has just ended is fine. */
-void worker_end(const char *folder);
+int worker_end(const char *folder, error *err);
 /* Stop watching; `closed` follows, from the loop or from inside. The worker itself goes on. */
 void worker_free(worker *w);
 
-bool worker_alive(const char *folder);
-/* What its supervisor wrote last; NULL if nothing. To be freed. */
-cJSON *worker_status(const char *folder);
-/* The spec that was given; NULL if there is none. To be freed with secret_delete. */
-cJSON *worker_spec(const char *folder);
+/* An error is no answer: a worker that cannot be looked at is neither alive nor over, and must be neither started nor forgotten. */
+int worker_alive(const char *folder, bool *alive, error *err);
+/* What its supervisor wrote last; 0 with NULL: it wrote nothing. What it wrote and cannot be understood gives an empty object. To be freed. */
+int worker_status(const char *folder, cJSON **out, error *err);
+/* The spec that was given; likewise. To be freed with secret_delete. */
+int worker_spec(const char *folder, cJSON **out, error *err);
 
 #endif

@@ -110,7 +110,8 @@ int main(int argc, char **argv)
 	}
 	signals_block();
 	int code = detach();
-	if (code == 0 && (j.policy == RESTART_ALWAYS || access(WORKER_STATUS, F_OK) != 0)) {
+	/* A status that cannot be looked at may be there. */
+	if (code == 0 && (j.policy == RESTART_ALWAYS || (access(WORKER_STATUS, F_OK) != 0 && errno == ENOENT))) {
 		write_pid();
 		run_job(&j);
 	}

@@ -201,6 +201,9 @@ void run_job(const job *j)
 	sigaddset(&mask, SIGTERM);
 	sigaddset(&mask, SIGINT);
 	l.signals = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+	/* Nobody would see the worker's end. Without a status the agent knows that it never ran. */
+	if (l.signals < 0)
+		return;
 	output_init(&l.out, j->log, j->log_max);
 	start_worker(&l);
 	while (strcmp(l.rec.state, WORKER_ENDED) != 0) {
