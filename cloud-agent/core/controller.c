@@ -409,11 +409,7 @@ static bool busy_now(const controller *c)
 		return true;
 	if (!c->synced)
 		return false;
-	for (const flight *f = c->flights; f != NULL; f = f->next) {
-		if (!f->sent)
-			return true;
-	}
-	return c->dirty_head != NULL || c->foreign_due || c->orphans_due || (publishes && (c->queue_head != NULL || c->statuses_due));
+	return flight_waits(c) || c->dirty_head != NULL || c->foreign_due || c->orphans_due || (publishes && (c->queue_head != NULL || c->statuses_due));
 }
 
 int64_t controller_wake(const controller *c)

@@ -381,6 +381,7 @@ struct flight {
 	job *job;            /* NULL: gone, or not a job's */
 	status_write *write; /* NULL: gone, or not one of those */
 	enum object_kind object;
+	char *node; /* whose backlog it is of; "": of none */
 	char *ns, *name, *uid, *rv;
 	cJSON *body;
 	report *report; /* that this patch applies; owned by the job */
@@ -397,12 +398,15 @@ struct flight {
 flight *flight_patch(controller *c, job *j, const change *ch);
 flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *body);
 flight *flight_delete(controller *c, job *j, pod *p);
-flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind object, const char *ns, const char *name);
+/* node_name: whose backlog it belongs to; NULL: nobody's. */
+flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind object, const char *ns, const char *name,
+	const char *node_name);
 void flight_cancel(controller *c, flight *f); /* not sent yet */
 void flight_free(controller *c, flight *f);
 /* A worker's pod was made, by this process or by one before. */
 void remember_made(job *j, enum worker_kind kind, int64_t round, const char *uid, const char *node_name);
 bool flight_next(controller *c, cloud_action *out);
+bool flight_waits(const controller *c); /* one can be handed out now */
 void flights_fini(controller *c);
 int64_t retry_delay(controller *c, int64_t *delay, int64_t retry_after_ms); /* doubles *delay; what to wait now, with jitter */
 
@@ -413,8 +417,13 @@ void status_write_touch(controller *c, status_write *w); /* looked at in this tu
 /* A look begins; what was planned and not sent is taken back. True: write now. Else w->wake says when to look again. */
 bool status_write_due(controller *c, status_write *w, bool wanted);
 void status_write_patch(controller *c, status_write *w, enum object_kind kind, const char *ns, const char *name, const char *uid,
-	cJSON *status);
+	const char *node_name, cJSON *status);
 void status_write_answered(controller *c, flight *f, int code, cJSON *object, int64_t retry_after_ms);
+
+/* ---- lanes.c: how many writes of a node are under way ---- */
+bool lane_open(const controller *c, const char *node_name);
+void lane_enter(controller *c, const char *node_name);
+void lane_leave(controller *c, const char *node_name);
 
 /* ---- decide.c and its stages ---- */
 void job_look(controller *c, job *j);
@@ -584,6 +593,7 @@ struct controller {
 	table secrets; /* url of the object store, a text of ours; "" if the Secret does not say */
 	job *dirty_head, *dirty_tail;
 	flight *flights, *flights_tail;
+	table lanes;
 	doc *queue_head, *queue_tail;
 	queued_event events[EVENTS_MAX], event_out;
 	size_t n_events;

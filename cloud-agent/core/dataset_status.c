@@ -150,5 +150,5 @@ void dataset_status_look(controller *c, dataset *d)
 	cJSON *status = cJSON_CreateObject();
 	json_put_int(status, "numberOfSamples", s->samples);
 	json_put_string(status, "updateTime", s->changed != NULL ? s->changed : time);
-	status_write_patch(c, &d->write, OBJECT_DATASET, d->ns, d->name, d->uid, status);
+	status_write_patch(c, &d->write, OBJECT_DATASET, d->ns, d->name, d->uid, d->node, status);
 }

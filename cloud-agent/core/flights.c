@@ -2,6 +2,7 @@
  *
  * A flight owns all that its action points to. One that was not handed out yet is taken back when its job is touched; one that was stays until
  * its answer comes, also if its job goes meanwhile: what a create answers is then an orphan like any other.
+ * Nor is all handed out that was planned: see lanes.c.
  *
  * An answer to a patch is the object as it is: the position that it shows was read back. CONFLICT: the job waits for an object with another
  * resourceVersion. EXISTS is success for a pod of this uid, and a reason otherwise. All else is tried again, later and later.
@@ -11,7 +12,8 @@
 
 #include "cloud-agent/core/core.h"
 
-flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind object, const char *ns, const char *name)
+flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind object, const char *ns, const char *name,
+	const char *node_name)
 {
 	flight *f = mem_alloc(sizeof *f);
 	f->id = ++c->last_id;
@@ -19,6 +21,7 @@ flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind 
 	f->object = object;
 	f->ns = mem_strdup(ns);
 	f->name = mem_strdup(name);
+	f->node = mem_strdup(node_name != NULL ? node_name : "");
 	if (c->flights_tail != NULL)
 		c->flights_tail->next = f;
 	else
@@ -35,6 +38,9 @@ void flight_free(controller *c, flight *f)
 	*(before != NULL ? &before->next : &c->flights) = f->next;
 	if (c->flights_tail == f)
 		c->flights_tail = before;
+	if (f->sent)
+		lane_leave(c, f->node);
+	free(f->node);
 	free(f->ns);
 	free(f->name);
 	free(f->uid);
@@ -75,12 +81,13 @@ void flights_fini(controller *c)
 {
 	while (c->flights != NULL)
 		flight_free(c, c->flights);
+	table_fini(&c->lanes);
 }
 
 flight *flight_patch(controller *c, job *j, const change *ch)
 {
 	condition_limits limits = {.max = c->cfg.conditions_max, .metrics_max = c->cfg.metrics_max, .compact = j->compact};
-	flight *f = flight_new(c, CLOUD_PATCH_STATUS, OBJECT_JOB, j->ns, j->name);
+	flight *f = flight_new(c, CLOUD_PATCH_STATUS, OBJECT_JOB, j->ns, j->name, job_facts(c, j)->dataset_node);
 	f->uid = mem_strdup(j->uid);
 	f->rv = mem_strdup(j->rv);
 	f->body = change_patch(j->view, ch, &limits, c->now.unix_ms);
@@ -110,7 +117,7 @@ flight *flight_patch(controller *c, job *j, const change *ch)
 
 flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *body)
 {
-	flight *f = flight_new(c, CLOUD_CREATE_POD, OBJECT_POD, j->ns, name);
+	flight *f = flight_new(c, CLOUD_CREATE_POD, OBJECT_POD, j->ns, name, job_facts(c, j)->dataset_node);
 	f->uid = mem_strdup(j->uid);
 	f->body = body;
 	f->worker = kind;
@@ -123,7 +130,7 @@ flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t roun
 /* j NULL: an orphan. */
 flight *flight_delete(controller *c, job *j, pod *p)
 {
-	flight *f = flight_new(c, CLOUD_DELETE_POD, OBJECT_POD, p->ns, p->name);
+	flight *f = flight_new(c, CLOUD_DELETE_POD, OBJECT_POD, p->ns, p->name, j != NULL ? job_facts(c, j)->dataset_node : p->node);
 	f->uid = mem_strdup(p->uid);
 	f->job = j;
 	if (j != NULL)
@@ -132,14 +139,27 @@ flight *flight_delete(controller *c, job *j, pod *p)
 	return f;
 }
 
-bool flight_next(controller *c, cloud_action *out)
+/* In the order in which they were planned, but for what waits for others of its own node. */
+static flight *next_flight(const controller *c)
 {
 	flight *f = c->flights;
-	while (f != NULL && f->sent)
+	while (f != NULL && (f->sent || !lane_open(c, f->node)))
 		f = f->next;
+	return f;
+}
+
+bool flight_waits(const controller *c)
+{
+	return next_flight(c) != NULL;
+}
+
+bool flight_next(controller *c, cloud_action *out)
+{
+	flight *f = next_flight(c);
 	if (f == NULL)
 		return false;
 	f->sent = true;
+	lane_enter(c, f->node);
 	*out = (cloud_action){.kind = f->kind, .id = f->id};
 	if (f->kind == CLOUD_PATCH_STATUS) {
 		c->count.patches++;

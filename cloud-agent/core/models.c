@@ -172,5 +172,5 @@ void model_status_look(controller *c, model_object *m)
 	/* In a merge patch null takes away: what was said of an earlier file. */
 	json_put(status, "metrics", m->metrics != NULL ? cJSON_Duplicate(m->metrics, 1) : cJSON_CreateNull());
 	m->sent = m->wanted;
-	status_write_patch(c, &m->write, OBJECT_MODEL, m->ns, m->name, m->uid, status);
+	status_write_patch(c, &m->write, OBJECT_MODEL, m->ns, m->name, m->uid, NULL, status);
 }

@@ -59,9 +59,9 @@ bool status_write_due(controller *c, status_write *w, bool wanted)
 }
 
 void status_write_patch(controller *c, status_write *w, enum object_kind kind, const char *ns, const char *name, const char *uid,
-	cJSON *status)
+	const char *node_name, cJSON *status)
 {
-	flight *f = flight_new(c, CLOUD_PATCH_STATUS, kind, ns, name);
+	flight *f = flight_new(c, CLOUD_PATCH_STATUS, kind, ns, name, node_name);
 	f->uid = mem_strdup(uid);
 	f->rv = mem_strdup(w->rv);
 	f->body = status;
