@@ -10,6 +10,7 @@
 #include "cloud-agent/cluster/kube/kube.h"
 #include "cloud-agent/cluster/local/local.h"
 #include "cloud-agent/core/controller.h"
+#include "cloud-agent/credentials.h"
 #include "cloud-agent/node_settings.h"
 #include "cloud-agent/observe.h"
 #include "common/clock.h"
@@ -31,6 +32,7 @@ struct app {
 	controller *core;
 	cluster *cluster;
 	mqtt_client *mqtt;
+	credentials credentials;
 	http_observe observe;
 	http_server *http;
 	turn turn;
@@ -63,6 +65,9 @@ static void perform(app *a, const cloud_action *action)
 	case CLOUD_EVENT:
 		ops->event(a->cluster, action->event.ns, action->event.job, action->event.uid, action->event.warning, action->event.reason,
 			action->event.message);
+		break;
+	case CLOUD_CREDENTIAL:
+		credentials_answer(&a->credentials, a->cluster, action);
 		break;
 	case CLOUD_RAISE_EPOCH:
 		ops->raise_epoch(a->cluster, action->id, action->epoch.above);
@@ -161,6 +166,7 @@ static void on_up(void *ctx, bool session_present)
 	app *a = ctx;
 
 	(void)session_present;
+	controller_secure(a->core, mqtt_client_is_secure(a->mqtt));
 	controller_link(a->core, true, clock_now());
 	turn_go(&a->turn);
 }
@@ -191,11 +197,24 @@ static bool is_rival(const app *a, const struct mqtt_message *m)
 static void on_message(void *ctx, const struct mqtt_message *m)
 {
 	app *a = ctx;
+	message_reply reply = {.topic = m->response_topic, .correlation = m->correlation, .correlation_len = m->correlation_len};
 	error err = {0};
+	int code;
 
 	a->rival |= is_rival(a, m);
-	if (controller_message(a->core, m->topic, m->payload, m->len, m->retained, clock_now(), &err) != 0)
+	if (m->response_topic)
+		code = controller_request(a->core, m->topic, m->payload, m->len, m->retained, &reply, clock_now(), &err);
+	else
+		code = controller_message(a->core, m->topic, m->payload, m->len, m->retained, clock_now(), &err);
+	if (code != 0)
 		log_warn("link", "a message is refused", L_STR("topic", m->topic), L_STR("error", err.text));
+}
+
+static void on_answered(void *ctx)
+{
+	app *a = ctx;
+
+	turn_go(&a->turn);
 }
 
 static void on_batch(void *ctx)
@@ -343,6 +362,7 @@ static int start_link(app *a, error *err)
 		free(filters[i]);
 	free(filters);
 	free(will);
+	a->credentials = (credentials){.core = a->core, .mqtt = a->mqtt, .answered = on_answered, .ctx = a};
 	return a->mqtt ? 0 : err->code;
 }
 

@@ -31,6 +31,12 @@ static metric_row core_rows[] = {
 		NULL},
 	{CORE(rounds_completed), METRIC_COUNTER, "ilmare_cloud_rounds_completed_total", "Rounds completed.", NULL},
 	{CORE(rounds_failed), METRIC_COUNTER, "ilmare_cloud_rounds_failed_total", "Rounds failed.", NULL},
+	{CORE(credentials_asked), METRIC_COUNTER, "ilmare_cloud_credentials_asked_total", "Requests of nodes for the keys of a Secret.", NULL},
+	{CORE(credentials_given), METRIC_COUNTER, "ilmare_cloud_credentials_given_total", "Requests that were answered with keys.", NULL},
+	{CORE(credentials_refused), METRIC_COUNTER, "ilmare_cloud_credentials_refused_total", "Requests that were answered with a reason.",
+		NULL},
+	{CORE(credentials_dropped), METRIC_COUNTER, "ilmare_cloud_credentials_dropped_total",
+		"Requests that got no answer: of a node that asks too often, or that nothing names.", NULL},
 	{CORE(deployments), METRIC_COUNTER, "ilmare_cloud_deployments_total", "Models deployed.", NULL},
 };
 

@@ -236,3 +236,18 @@ bool json_equal(const cJSON *a, const cJSON *b)
 	}
 	return true;
 }
+
+static void overwrite(cJSON *value)
+{
+	for (cJSON *item = value; item != NULL; item = item->next) {
+		if (item->valuestring != NULL && (item->type & cJSON_IsReference) == 0)
+			explicit_bzero(item->valuestring, strlen(item->valuestring));
+		overwrite(item->child);
+	}
+}
+
+void json_wipe(cJSON *value)
+{
+	overwrite(value);
+	cJSON_Delete(value);
+}

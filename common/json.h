@@ -22,6 +22,10 @@ enum { JSON_MAX_DEPTH = 32 };
 int json_parse(const char *data, size_t len, size_t max, cJSON **out, error *err);
 /* Compact text, to be freed. Depth above JSON_MAX_DEPTH gives NULL. */
 char *json_print(const cJSON *value);
+/* The same in a buffer of `room` bytes to begin with: a text that needs no more leaves no copy of a part of it behind. */
+char *json_print_room(const cJSON *value, size_t room);
+/* Overwrite every text in it, and free it. NULL is fine. */
+void json_wipe(cJSON *value);
 
 const cJSON *json_member(const cJSON *obj, const char *name); /* case-sensitive; NULL if absent or obj is no object */
 int json_get_string(const cJSON *obj, const char *where, const char *name, const char **out, error *err);

@@ -107,8 +107,13 @@ static bool print_value(buf *out, const cJSON *value, int left)
 
 char *json_print(const cJSON *value)
 {
+	return json_print_room(value, FIRST_SIZE);
+}
+
+char *json_print_room(const cJSON *value, size_t room)
+{
 	buf out = {0};
-	buf_reserve(&out, FIRST_SIZE);
+	buf_reserve(&out, room);
 	if (value == NULL || !print_value(&out, value, JSON_MAX_DEPTH)) {
 		buf_fini(&out);
 		return NULL;

@@ -28,11 +28,15 @@ enum {
 	DOCUMENT_VERSION = 1,
 	DOCUMENT_MAX = 256 * 1000, /* bytes of one MQTT payload */
 	DOCUMENT_MAX_MODELS = 32,
+	DOCUMENT_MAX_CREDENTIALS = 8, /* Secrets in one document */
+	DOCUMENT_MAX_CREDENTIAL_URLS = 8,
 	DOCUMENT_MAX_INVENTORY = 4096, /* uids of each kind */
 	TEXT_MAX_REASON = 64,
 	TEXT_MAX_MESSAGE = 1024,
 	TEXT_MAX_URL = 4095,
 	TEXT_MAX_UID = 64,
+	TEXT_MAX_VERSION = 64,
+	TEXT_MAX_KEY = 1024, /* each of an object store's keys */
 };
 
 /* ---- pieces ---- */
@@ -93,6 +97,14 @@ typedef struct dataset_ref {
 	enum dataset_format format;
 } dataset_ref;
 
+/* A Secret whose keys a node needs, and what for. The keys themselves are asked for (credential_request), and never part of a document. */
+typedef struct credential_need {
+	const char *secret;  /* its name, in the namespace of what the document is about */
+	const char *version; /* opaque, another one when the Secret was changed; NULL: there is no such Secret at present */
+	const char **urls;   /* s3://…, each with all that is below it */
+	size_t n_urls;
+} credential_need;
+
 /* ---- cloud -> edge ---- */
 
 enum role { ROLE_DATASET = 1, ROLE_TRAIN = 2, ROLE_EVAL = 4, ROLE_DEPLOY = 8 };
@@ -143,6 +155,9 @@ typedef struct desired {
 	const char *output_dir;
 	bool hot_update;
 	int64_t poll_period_s; /* with hot_update */
+
+	credential_need *credentials; /* n_credentials 0: nothing of it is remote, or nothing has a Secret */
+	size_t n_credentials;
 } desired;
 
 int desired_decode(const char *data, size_t len, desired **out, error *err);
@@ -154,6 +169,8 @@ typedef struct dataset_doc { /* a dataset to watch */
 	const char *ts, *node;
 	stamp stamp;
 	dataset_ref dataset;
+	credential_need *credentials; /* one at most is made */
+	size_t n_credentials;
 } dataset_doc;
 int dataset_doc_decode(const char *data, size_t len, dataset_doc **out, error *err);
 char *dataset_doc_encode(const dataset_doc *d);
@@ -239,6 +256,42 @@ typedef struct infer_stats {
 int infer_stats_decode(const char *data, size_t len, infer_stats **out, error *err);
 char *infer_stats_encode(const infer_stats *s);
 void infer_stats_free(infer_stats *s);
+
+/* ---- object-store credentials: request and response, see docs/protocol.md ---- */
+
+/* What a credential is for: a job or dataset whose document names the Secret. */
+enum credential_owner { CREDENTIAL_JOB, CREDENTIAL_DATASET };
+typedef struct credential_of {
+	enum credential_owner kind;
+	const char *ns, *name, *uid;
+} credential_of;
+
+typedef struct credential_request { /* edge -> cloud */
+	arena *mem;
+	const char *ts, *node;
+	credential_of of;
+	const char *secret;
+} credential_request;
+int credential_request_decode(const char *data, size_t len, credential_request **out, error *err);
+char *credential_request_encode(const credential_request *r);
+void credential_request_free(credential_request *r);
+
+/* cloud -> edge. No error text holds a part of a key; what was decoded is overwritten before it is freed. */
+typedef struct credential_response {
+	arena *mem;
+	const char *ts, *node;
+	credential_of of;
+	const char *secret;
+	const char *reason, *message; /* refused, and why; reason NULL: it is not, and the keys are there */
+	const char *version;          /* of the Secret, as in credential_need */
+	const char *endpoint;         /* http(s)://host[:port]; NULL: the Secret does not say */
+	const char *access_key_id, *secret_access_key;
+} credential_response;
+int credential_response_decode(const char *data, size_t len, credential_response **out, error *err);
+/* To be freed with credential_text_free, which overwrites it; no other copy is left. */
+char *credential_response_encode(const credential_response *r);
+void credential_response_free(credential_response *r);
+void credential_text_free(char *text); /* NULL is fine */
 
 /* ---- anyone may read ---- */
 

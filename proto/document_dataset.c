@@ -13,6 +13,7 @@ int dataset_doc_decode(const char *data, size_t len, dataset_doc **out, error *e
 	d->stamp = read__stamp(&r, root, "dataset");
 	d->node = read__node(&r, root, "dataset");
 	read__dataset(&r, read__object(&r, root, "dataset", "dataset", NEEDED), "dataset.dataset", &d->dataset);
+	d->credentials = read__credentials(&r, root, "dataset", &d->n_credentials);
 	code = read__end(&r);
 	*out = code == 0 ? d : NULL;
 	return code;
@@ -28,6 +29,7 @@ char *dataset_doc_encode(const dataset_doc *d)
 	json_put_string(dataset, "url", d->dataset.url);
 	json_put_string(dataset, "format", dataset_format_name(d->dataset.format));
 	json_put(root, "dataset", dataset);
+	write__credentials(root, d->credentials, d->n_credentials);
 	return write__end(root);
 }
 

@@ -128,6 +128,7 @@ static void read_settings(reading *r, const cJSON *root, desired *d)
 		d->hot_update = true;
 		read__int(r, hot, "desired.hotUpdate", "pollPeriodSeconds", NEEDED, 1, TRIGGER_MAX_PERIOD_S, &d->poll_period_s);
 	}
+	d->credentials = read__credentials(r, root, "desired", &d->n_credentials);
 }
 
 int desired_decode(const char *data, size_t len, desired **out, error *err)
@@ -244,6 +245,7 @@ static void write_settings(cJSON *root, const desired *d)
 		json_put_int(hot, "pollPeriodSeconds", d->poll_period_s);
 		json_put(root, "hotUpdate", hot);
 	}
+	write__credentials(root, d->credentials, d->n_credentials);
 }
 
 char *desired_encode(const desired *d)

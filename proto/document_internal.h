@@ -79,6 +79,9 @@ void read__dataset_id(reading *r, const cJSON *obj, const char *where, dataset_r
 void read__dataset(reading *r, const cJSON *obj, const char *where, dataset_ref *out);
 void read__trigger(reading *r, const cJSON *obj, const char *where, const char *name, trigger *out);
 
+/* The member `credentials` of `obj`, which may be missing. */
+credential_need *read__credentials(reading *r, const cJSON *obj, const char *where, size_t *n);
+
 bool uid_valid(const char *s); /* letters, digits, '-', '_', '.': it becomes part of file names */
 
 /* Writing: members in the order of the calls. */
@@ -92,6 +95,7 @@ void write__digest(cJSON *obj, const char *name, const digest *d);
 void write__cursor(cJSON *obj, const char *name, const cursor *c);
 cJSON *write__dataset_id(const dataset_ref *d);
 void write__strings(cJSON *obj, const char *name, const char **strings, size_t n);
+void write__credentials(cJSON *obj, const credential_need *needs, size_t n); /* none: nothing is added */
 void write__copy(cJSON *obj, const char *name, const cJSON *value); /* a copy of any JSON; NULL adds nothing */
 /* Text for people, cut to `max` bytes and made valid UTF-8: an error text that names a strange file never spoils the document. */
 void write__prose(cJSON *obj, const char *name, const char *text, size_t max);

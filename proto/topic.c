@@ -29,6 +29,8 @@ static const char *const patterns[][MAX_LEVELS + 1] = {
 	[TOPIC_DESIRED] = {"node", NODE, "job", NS, NAME},
 	[TOPIC_DATASET] = {"node", NODE, "dataset", NS, NAME},
 	[TOPIC_INVENTORY] = {"node", NODE, "inventory"},
+	[TOPIC_CREDENTIAL_REQUEST] = {"node", NODE, "credential", "request"},
+	[TOPIC_CREDENTIAL_RESPONSE] = {"node", NODE, "credential", "response"},
 	[TOPIC_PRESENCE] = {"presence", WHO},
 };
 enum { N_KINDS = sizeof(patterns) / sizeof(patterns[0]) };
@@ -292,12 +294,12 @@ static char *kind_filter(const char *root, enum topic_kind kind)
 
 char **topic_cloud_filters(const char *root)
 {
-	/* Every kind; the filter of reports covers stats too, and a second one would bring each of them twice. */
+	/* Every kind but answers with credentials; the filter of reports covers stats too, and a second one would bring each of them twice. */
 	char **filters = mem_alloc(N_KINDS * sizeof(*filters));
 	size_t n = 0;
 
 	for (int k = 0; k < N_KINDS; k++) {
-		if (k != TOPIC_STATS)
+		if (k != TOPIC_STATS && k != TOPIC_CREDENTIAL_RESPONSE)
 			filters[n++] = kind_filter(root, (enum topic_kind)k);
 	}
 	return filters;

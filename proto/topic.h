@@ -15,14 +15,16 @@
 enum { NAME_MAX_NS = 63, NAME_MAX_NAME = 253, TOPIC_MAX = 1200, TOPIC_ROOT_MAX = 255 };
 
 enum topic_kind {
-	TOPIC_STATE,          /* ns/{ns}/job/{name}/state                        cloud -> anyone, retained */
-	TOPIC_REPORT,         /* ns/{ns}/job/{name}/node/{node}/{stage}/{what}   edge -> cloud */
-	TOPIC_STATS,          /* ns/{ns}/job/{name}/node/{node}/infer/stats      edge -> cloud */
-	TOPIC_DATASET_STATUS, /* ns/{ns}/dataset/{name}/node/{node}/status       edge -> cloud, retained */
-	TOPIC_DESIRED,        /* node/{node}/job/{ns}/{name}                     cloud -> edge, retained */
-	TOPIC_DATASET,        /* node/{node}/dataset/{ns}/{name}                 cloud -> edge, retained */
-	TOPIC_INVENTORY,      /* node/{node}/inventory                           cloud -> edge, retained */
-	TOPIC_PRESENCE,       /* presence/{node}                                 edge -> anyone, retained; node "cloud" is the cloud agent */
+	TOPIC_STATE,               /* ns/{ns}/job/{name}/state                        cloud -> anyone, retained */
+	TOPIC_REPORT,              /* ns/{ns}/job/{name}/node/{node}/{stage}/{what}   edge -> cloud */
+	TOPIC_STATS,               /* ns/{ns}/job/{name}/node/{node}/infer/stats      edge -> cloud */
+	TOPIC_DATASET_STATUS,      /* ns/{ns}/dataset/{name}/node/{node}/status       edge -> cloud, retained */
+	TOPIC_DESIRED,             /* node/{node}/job/{ns}/{name}                     cloud -> edge, retained */
+	TOPIC_DATASET,             /* node/{node}/dataset/{ns}/{name}                 cloud -> edge, retained */
+	TOPIC_INVENTORY,           /* node/{node}/inventory                           cloud -> edge, retained */
+	TOPIC_CREDENTIAL_REQUEST,  /* node/{node}/credential/request                   edge -> cloud, answered at the next */
+	TOPIC_CREDENTIAL_RESPONSE, /* node/{node}/credential/response                  cloud -> edge */
+	TOPIC_PRESENCE, /* presence/{node}                                 edge -> anyone, retained; node "cloud" is the cloud agent */
 };
 
 /* What a report says happened. READY, COMPLETED and FAILED exist for each stage, WRITTEN for deploy alone. */
@@ -47,7 +49,8 @@ int topic_parse(const char *root, const char *text, topic *out, error *err);
 char *topic_format(const char *root, const topic *t);
 /* Subscription filters, to be freed: the edge agent's single one, "{root}/node/{node}/#". */
 char *topic_edge_filter(const char *root, const char *node);
-/* The cloud agent's: reports, stats and dataset statuses, presences, and its own retained topics (state, desired, dataset, inventory).
+/* The cloud agent's: reports, stats and dataset statuses, presences, requests for credentials, and its own retained topics (state, desired,
+ * dataset, inventory). Not the answers with credentials: nobody but their node has a use for them.
  * A NULL-terminated array, each and the array to be freed. */
 char **topic_cloud_filters(const char *root);
 

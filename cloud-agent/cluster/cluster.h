@@ -30,6 +30,10 @@ typedef struct cluster_events {
 /* code: 0 or a negative error_code; text: of the error; object: as it is now, or NULL; retry_after_ms: 0 if the cluster did not say. */
 typedef void (*cluster_done)(void *ctx, uint64_t id, int code, const char *text, cJSON *object, int64_t retry_after_ms);
 
+/* A Secret as it is now. code 0: `object` has its metadata; key_id and key are its values ACCESS_KEY_ID and SECRET_ACCESS_KEY, NULL if it has no
+ * such value, or none that is text. All of it is the cluster's, and overwritten when this returns. */
+typedef void (*cluster_secret)(void *ctx, int code, const char *text, const cJSON *object, const char *key_id, const char *key);
+
 typedef struct cluster_ops {
 	/* Begin: list, watch, lead. Events may come from inside. */
 	int (*start)(cluster *c, error *err);
@@ -39,6 +43,8 @@ typedef struct cluster_ops {
 	void (*create_pod)(cluster *c, uint64_t id, const char *ns, const char *name, const cJSON *pod);
 	void (*delete_pod)(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid);
 	void (*event)(cluster *c, const char *ns, const char *job, const char *uid, bool warning, const char *reason, const char *message);
+	/* For a node that asks for its keys. `done` is called exactly once: from inside, later, or from inside `stop`. */
+	void (*read_secret)(cluster *c, const char *ns, const char *name, cluster_secret done, void *ctx);
 	/* See CLOUD_RAISE_EPOCH. */
 	void (*raise_epoch)(cluster *c, uint64_t id, int64_t above);
 	/* What keeps it from being synced, for people; NULL: nothing that is known. Valid until the loop goes on. The op itself may be NULL. */

@@ -76,6 +76,7 @@ void controller_free(controller *c)
 	docs_fini(c);
 	fleet_fini(c);
 	dataset_statuses_fini(c);
+	credentials_fini(c);
 	for (size_t i = 0; i < c->n_events; i++)
 		event_free(&c->events[i]);
 	event_free(&c->event_out);
@@ -225,6 +226,7 @@ void controller_link(controller *c, bool up, moment now)
 {
 	c->now = now;
 	c->link = up;
+	credentials_forget(c); /* who asked will ask again */
 	if (!up)
 		return;
 	c->birth_due = true;
@@ -257,8 +259,13 @@ int controller_message(controller *c, const char *text, const void *payload, siz
 		case TOPIC_PRESENCE:
 			code = fleet_presence(c, &t, payload, len, err);
 			break;
+		case TOPIC_CREDENTIAL_REQUEST:
+			code = credential_asked(c, &t, payload, len, retained, NULL, err);
+			break;
 		case TOPIC_STATS:
 			break; /* for monitors */
+		case TOPIC_CREDENTIAL_RESPONSE:
+			break; /* not subscribed to */
 		case TOPIC_STATE:
 		case TOPIC_DESIRED:
 		case TOPIC_DATASET:
@@ -267,6 +274,19 @@ int controller_message(controller *c, const char *text, const void *payload, siz
 			break;
 		}
 	}
+	if (code != 0)
+		c->count.messages_refused++;
+	return code;
+}
+
+int controller_request(controller *c, const char *text, const void *payload, size_t len, bool retained, const message_reply *reply,
+	moment now, error *err)
+{
+	topic t;
+	if (topic_parse(c->cfg.root, text, &t, err) != 0 || t.kind != TOPIC_CREDENTIAL_REQUEST)
+		return controller_message(c, text, payload, len, retained, now, err);
+	c->now = now;
+	int code = credential_asked(c, &t, payload, len, retained, reply, err);
 	if (code != 0)
 		c->count.messages_refused++;
 	return code;
@@ -396,7 +416,7 @@ bool controller_next(controller *c, moment now, cloud_action *out)
 		return true;
 	if (c->synced) {
 		settle(c);
-		if ((publishes && (publisher_next(c, out) || dataset_status_clear_next(c, out))) || flight_next(c, out))
+		if ((publishes && (publisher_next(c, out) || dataset_status_clear_next(c, out) || credential_next(c, out))) || flight_next(c, out))
 			return true;
 	}
 	return event_next(c, out);
@@ -409,7 +429,8 @@ static bool busy_now(const controller *c)
 		return true;
 	if (!c->synced)
 		return false;
-	return flight_waits(c) || c->dirty_head != NULL || c->foreign_due || c->orphans_due || (publishes && (c->queue_head != NULL || c->statuses_due));
+	return flight_waits(c) || c->dirty_head != NULL || c->foreign_due || c->orphans_due ||
+		(publishes && (c->queue_head != NULL || c->statuses_due || credential_waits(c)));
 }
 
 int64_t controller_wake(const controller *c)

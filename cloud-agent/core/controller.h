@@ -88,6 +88,18 @@ void controller_room(controller *c, bool room);
  * brokers and options differ. Malformed ones: counted, error text for the log. */
 int controller_message(controller *c, const char *text, const void *payload, size_t len, bool retained, moment now, error *err);
 
+/* MQTT 5: where the answer to a message is to go, and what it is to carry. */
+typedef struct message_reply {
+	const char *topic;
+	const void *correlation;
+	size_t correlation_len;
+} message_reply;
+/* As controller_message, of a message with a response topic. */
+int controller_request(controller *c, const char *text, const void *payload, size_t len, bool retained, const message_reply *reply,
+	moment now, error *err);
+/* The link is up over TLS, with the broker's certificate verified: only then credentials are handed out. Before controller_link; false at first. */
+void controller_secure(controller *c, bool secure);
+
 /* ---- what to do ---- */
 
 enum cloud_action_kind {
@@ -96,6 +108,7 @@ enum cloud_action_kind {
 	CLOUD_DELETE_POD,   /* with uid as precondition; NOT_FOUND counts as done */
 	CLOUD_PUBLISH,      /* QoS 1, no result; empty payload with `retained` clears */
 	CLOUD_EVENT,        /* Kubernetes Event or a log line; no result */
+	CLOUD_CREDENTIAL,   /* answer a request for credentials: QoS 0, not retained, and then controller_answered */
 	CLOUD_RAISE_EPOCH, /* a higher epoch than ours was seen: read the Lease; if it is ours store one above `above`, call controller_lead, then
 	                       done 0; if another holds it: controller_resign, then done CONFLICT */
 };
@@ -127,6 +140,13 @@ typedef struct cloud_action {
 			const char *reason, *message;
 		} event;
 		struct {
+			const char *topic;
+			const void *correlation;
+			size_t correlation_len;
+			const credential_request *request;
+			const char *reason; /* refused, in one word; NULL: read the Secret, and answer with its keys */
+		} credential;
+		struct {
 			int64_t above;
 		} epoch;
 	};
@@ -137,6 +157,8 @@ typedef struct cloud_action {
 bool controller_next(controller *c, moment now, cloud_action *out);
 /* `object` (taken; may be NULL) is what the cluster answered. code: 0 or a negative error_code; retry_after_ms > 0 when the cluster said so. */
 void controller_done(controller *c, uint64_t id, int code, const char *text, cJSON *object, int64_t retry_after_ms, moment now);
+/* A CLOUD_CREDENTIAL was answered, with keys (given) or without. Exactly once for each. */
+void controller_answered(controller *c, bool given, moment now);
 /* Monotonic milliseconds, or MOMENT_NEVER. */
 int64_t controller_wake(const controller *c);
 
@@ -151,6 +173,7 @@ typedef struct cloud_counters {
 	int64_t reports, reports_accepted, reports_ignored, messages_refused; /* since start */
 	int64_t patches, conflicts, pods_created, pods_deleted, published, cleared, cluster_failures;
 	int64_t rounds_completed, rounds_failed, deployments;
+	int64_t credentials_asked, credentials_given, credentials_refused, credentials_dropped;
 } cloud_counters;
 void controller_counters(const controller *c, cloud_counters *out);
 

@@ -12,6 +12,7 @@
  *     conditions.c    a write to the conditions    pod.c         what a pod is made of      select.c, base_model.c  which model for what
  *   documents.c  what the topics should hold       publisher.c   what they hold, and the queue in between
  *   fleet.c      nodes: presence, inventory        dataset_status.c  statuses from the edge into Dataset.status
+ *   credential.c which Secrets a node needs, and who gets their keys
  *   models.c     models, and what a deployment makes of Model.status               status_write.c  patches of these two statuses
  *
  * Ownership: a job's view and facts are valid until it is touched again (then job_facts makes them anew). Flights own all that they point to.
@@ -52,6 +53,7 @@ typedef struct owner owner;
 typedef struct node node;
 typedef struct doc doc;
 typedef struct flight flight;
+typedef struct credential_ask credential_ask;
 
 /* ---- objects.c ---- */
 
@@ -109,6 +111,11 @@ struct owner {
 	char *uid, *ns, *job; /* job: the full name, from the annotation, else the owner reference */
 	pod *pods;
 };
+
+typedef struct secret_object {
+	char *endpoint; /* url of the object store; "" if the Secret does not say */
+	char *version;
+} secret_object;
 
 bool pod_live(const pod *p); /* has not ended; Terminating counts as live */
 void objects_fini(controller *c);
@@ -297,6 +304,7 @@ enum pod_place { PLACE_PRESENT, PLACE_RECENT, PLACE_OTHER };
 /* Where a train or eval pod belongs: to the present stage, to one that is kept for a while, or nowhere. */
 enum pod_place pod_place(const job *j, const pod *p);
 const facts *job_facts(controller *c, job *j);
+unsigned facts_roles(const facts *f, const char *node_name); /* of enum role; 0: none */
 /* The node that a template pins its pods to; NULL: none. */
 const char *template_node(const controller *c, const cJSON *template, const dataset *d);
 bool url_local(const char *url);
@@ -523,6 +531,18 @@ void dataset_unpublish(controller *c, dataset *d);
 /* Publish this node's document of the job (or, if it has none, its inventory) whatever was published before. */
 void job_answer(controller *c, job *j, const char *node_name);
 
+/* ---- credential.c ---- */
+
+/* The Secrets that a node with these roles needs for this job (whose facts are up to date, and not blocked), with their versions and urls. */
+credential_need *credential_needs(const controller *c, const job *j, unsigned roles, arena *mem, size_t *n);
+credential_need *credential_needs_dataset(const controller *c, const dataset *d, arena *mem, size_t *n);
+/* A request; reply NULL: it does not say where its answer should go. */
+int credential_asked(controller *c, const topic *t, const void *payload, size_t len, bool retained, const message_reply *reply, error *err);
+bool credential_waits(const controller *c); /* something would be answered now */
+bool credential_next(controller *c, cloud_action *out);
+void credentials_forget(controller *c);
+void credentials_fini(controller *c);
+
 /* ---- fleet.c ---- */
 
 struct node {
@@ -537,6 +557,7 @@ struct node {
 	doc *inventory;
 	doc *docs; /* linked by node_next */
 	int64_t answered_at;
+	int64_t asks_until; /* monotonic: requests for credentials are paid for up to then */
 };
 
 node *node_get(controller *c, const char *name, bool make);
@@ -590,7 +611,13 @@ struct controller {
 	int64_t claim_at, claim_delay, claim_until; /* a node's epoch above ours: likewise; no other is believed before claim_until */
 	uint64_t last_id;
 	table jobs, uids, datasets, models, pods, owners, nodes, docs, statuses;
-	table secrets; /* url of the object store, a text of ours; "" if the Secret does not say */
+	table secrets;
+	bool secure; /* the link: see controller_secure */
+	struct {
+		credential_ask *first, *last, *out; /* out: of the last action */
+		size_t n;
+		int answering;
+	} asks;
 	job *dirty_head, *dirty_tail;
 	flight *flights, *flights_tail;
 	table lanes;

@@ -14,15 +14,6 @@
 
 #include "cloud-agent/core/core.h"
 
-static unsigned roles_of(const facts *f, const char *node_name)
-{
-	for (size_t i = 0; i < f->n_roles; i++) {
-		if (strcmp(f->roles[i].node, node_name) == 0)
-			return f->roles[i].roles;
-	}
-	return 0;
-}
-
 static model bare(const model *m)
 {
 	model copy = *m;
@@ -92,7 +83,7 @@ char *document_desired(controller *c, job *j, const char *node_name, const stamp
 	char time[32] = "";
 	const facts *f = job_facts(c, j);
 	const job_view *v = j->view;
-	unsigned roles = roles_of(f, node_name);
+	unsigned roles = facts_roles(f, node_name);
 	if (f->blocked || !v->started || roles == 0)
 		return NULL;
 	arena *mem = arena_new();
@@ -119,6 +110,7 @@ char *document_desired(controller *c, job *j, const char *node_name, const stamp
 	d.output_dir = f->output_dir;
 	d.hot_update = v->hot;
 	d.poll_period_s = v->poll_s;
+	d.credentials = credential_needs(c, j, roles, mem, &d.n_credentials);
 	if (s != NULL) {
 		d.stamp = *s;
 		time_format(c->now.unix_ms, time);
@@ -217,13 +209,17 @@ char *document_dataset(controller *c, const dataset *d, const char *node_name, c
 	char time[32] = "";
 	if (d->wrong != NULL || strcmp(d->node, node_name) != 0)
 		return NULL;
+	arena *mem = arena_new();
 	dataset_doc doc_of = {.ts = time, .node = node_name};
+	doc_of.credentials = credential_needs_dataset(c, d, mem, &doc_of.n_credentials);
 	doc_of.dataset = (dataset_ref){.ns = d->ns, .name = d->name, .uid = d->uid, .url = d->url, .format = d->format};
 	if (s != NULL) {
 		doc_of.stamp = *s;
 		time_format(c->now.unix_ms, time);
 	}
-	return dataset_doc_encode(&doc_of);
+	char *text = dataset_doc_encode(&doc_of);
+	arena_free(mem);
+	return text;
 }
 
 static bool listed(const char **uids, size_t n, const char *uid)

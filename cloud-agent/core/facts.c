@@ -231,6 +231,15 @@ static void add_role(facts *f, const char *node_name, unsigned role)
 	f->roles[f->n_roles++] = (role_node){.node = node_name, .roles = role};
 }
 
+unsigned facts_roles(const facts *f, const char *node_name)
+{
+	for (size_t i = 0; i < f->n_roles; i++) {
+		if (strcmp(f->roles[i].node, node_name) == 0)
+			return f->roles[i].roles;
+	}
+	return 0;
+}
+
 /* The node of a worker of this round: as recorded, as its pod tells, or as its template pins it. */
 static const char *worker_node_of(const controller *c, const job *j, enum stage stage)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/secret.h"
 
 char *object_key(const char *ns, const char *name)
 {
@@ -343,18 +344,31 @@ pod *pod_put(controller *c, const char *ns, const char *name, const cJSON *objec
 
 /* ---- secrets ---- */
 
-/* Where the object store is, from a Secret's annotations; "" if they do not say. */
-static char *endpoint_read(const cJSON *object)
+static void secret_drop(controller *c, const char *key)
 {
-	static const char *const schemes[] = {"https://", "http://"};
-	const cJSON *annotations = json_member(json_member(object, "metadata"), "annotations");
-	const char *host = object_text(annotations, NULL, "s3-endpoint");
-	bool plain = strcmp(object_text(annotations, NULL, "s3-usehttps"), "0") == 0;
-	for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-		if (strncmp(host, schemes[i], strlen(schemes[i])) == 0)
-			host += strlen(schemes[i]);
+	secret_object *s = table_remove(&c->secrets, key);
+	if (s == NULL)
+		return;
+	free(s->endpoint);
+	free(s->version);
+	free(s);
+}
+
+/* Jobs are touched by the caller; datasets, whose documents name it, here. */
+static void secret_put(controller *c, const char *key, const char *ns, const char *name, const cJSON *object)
+{
+	secret_drop(c, key);
+	if (object != NULL) {
+		secret_object *s = mem_alloc(sizeof *s);
+		s->endpoint = secret_endpoint(object);
+		s->version = secret_version(object);
+		table_put(&c->secrets, key, s);
 	}
-	return host[0] != '\0' ? mem_printf("%s%s", schemes[plain ? 1 : 0], host) : mem_strdup("");
+	for (size_t i = 0; i < c->datasets.n; i++) {
+		dataset *d = c->datasets.entries[i].value;
+		if (strcmp(d->ns, ns) == 0 && strcmp(d->credential, name) == 0)
+			dataset_publish(c, d);
+	}
 }
 
 /* ---- all ---- */
@@ -375,9 +389,7 @@ void objects_put(controller *c, enum object_kind kind, const char *key, const ch
 			model_object_drop(c, key);
 		break;
 	case OBJECT_SECRET:
-		free(table_remove(&c->secrets, key));
-		if (object != NULL)
-			table_put(&c->secrets, key, endpoint_read(object));
+		secret_put(c, key, ns, name, object);
 		break;
 	case OBJECT_POD:
 		if (object != NULL)
@@ -404,7 +416,7 @@ void objects_fini(controller *c)
 	while (c->models.n > 0)
 		model_object_drop(c, c->models.entries[0].key);
 	while (c->secrets.n > 0)
-		free(table_remove(&c->secrets, c->secrets.entries[0].key));
+		secret_drop(c, c->secrets.entries[0].key);
 	table_fini(&c->pods);
 	table_fini(&c->owners);
 	table_fini(&c->datasets);

@@ -128,10 +128,10 @@ static bool env_names(const cJSON *env, const char *name)
 void pod_env_credential(const controller *c, const job *j, cJSON *env, const char *secret)
 {
 	char *key = object_key(j->ns, secret);
-	const char *endpoint = table_get(&c->secrets, key);
+	const secret_object *s = table_get(&c->secrets, key);
 	free(key);
-	if (endpoint != NULL && endpoint[0] != '\0')
-		env_put(env, "S3_ENDPOINT_URL", endpoint);
+	if (s != NULL && s->endpoint[0] != '\0')
+		env_put(env, "S3_ENDPOINT_URL", s->endpoint);
 	env_put_key(env, "ACCESS_KEY_ID", secret);
 	env_put_key(env, "SECRET_ACCESS_KEY", secret);
 }

@@ -5,6 +5,9 @@
 
 #include "common/log.h"
 
+/* Whoever asked has asked again by then. */
+enum { ONCE_EXPIRY_S = 60 };
+
 mqtt_client *mqtt_agent_start(uv_loop_t *loop, const mqtt_options *options, const mqtt_agent *agent, const struct mqtt_callbacks *callbacks,
 	error *err)
 {
@@ -42,6 +45,19 @@ void mqtt_agent_say(mqtt_client *client, const char *topic, const char *text, bo
 
 	if (token < 0 && token != ERROR_OFFLINE)
 		log_warn("mqtt", "cannot publish; it is tried again later", L_STR("topic", topic), L_STR("error", err.text));
+}
+
+void mqtt_agent_once(mqtt_client *client, struct mqtt_message m)
+{
+	error err = {0};
+	int64_t token;
+
+	m.at_most_once = true;
+	m.retained = false;
+	m.expiry_s = ONCE_EXPIRY_S;
+	token = mqtt_client_publish(client, &m, &err);
+	if (token < 0 && token != ERROR_OFFLINE)
+		log_warn("mqtt", "cannot publish; it is asked for again", L_STR("topic", m.topic), L_STR("error", err.text));
 }
 
 void mqtt_agent_stop(mqtt_client *client, const char *topic, const char *text)

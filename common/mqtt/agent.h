@@ -22,6 +22,8 @@ mqtt_client *mqtt_agent_start(uv_loop_t *loop, const mqtt_options *options, cons
 	error *err);
 /* What cannot go is logged, except that the link is down: the cores say again what matters. */
 void mqtt_agent_say(mqtt_client *client, const char *topic, const char *text, bool retained);
+/* A request or its answer: QoS 0, not retained, and not worth anything after a while. */
+void mqtt_agent_once(mqtt_client *client, struct mqtt_message m);
 /* A last word at `topic`, retained, and the end of the client; see mqtt_client_stop. */
 void mqtt_agent_stop(mqtt_client *client, const char *topic, const char *text);
 

@@ -59,7 +59,8 @@ static void begin_attempt(mqtt_client *c)
 	c->attempt++;
 	c->counters.attempts++;
 	client__arm(c, uv_now(c->loop) + (uint64_t)c->settings->c.connect_timeout_s * 1000);
-	link_open(c->link, c->attempt, c->failed % n, c->failed / (uint32_t)n);
+	c->broker = c->failed % n;
+	link_open(c->link, c->attempt, c->broker, c->failed / (uint32_t)n);
 }
 
 void client__end_attempt(mqtt_client *c)
@@ -373,6 +374,11 @@ void mqtt_client_yield(mqtt_client *c, const char *why)
 enum mqtt_state mqtt_client_state(const mqtt_client *c)
 {
 	return c->state;
+}
+
+bool mqtt_client_is_secure(const mqtt_client *c)
+{
+	return c->state == MQTT_UP && c->settings->brokers[c->broker].tls;
 }
 
 const char *mqtt_client_problem(const mqtt_client *c)

@@ -84,7 +84,8 @@ void client__pump(mqtt_client *c)
 
 		c->counters.messages_out++;
 		c->counters.bytes_out += size;
-		liveness_sent(&c->liveness, size, uv_now(c->loop));
+		if (!m->m.at_most_once) /* nobody answers it */
+			liveness_sent(&c->liveness, size, uv_now(c->loop));
 		link_publish(c->link, m);
 		sent = true;
 	}
@@ -131,12 +132,14 @@ static void got_message(mqtt_client *c, const struct event *e)
 
 static void got_published(mqtt_client *c, const struct event *e)
 {
-	size_t size = outgoing_acknowledge(&c->out, e->token);
+	bool once = false;
+	size_t size = outgoing_acknowledge(&c->out, e->token, &once);
 	char text[256] = "";
 
 	if (size == SIZE_MAX)
 		return;
-	liveness_answered(&c->liveness, size, uv_now(c->loop));
+	if (!once)
+		liveness_answered(&c->liveness, size, uv_now(c->loop));
 	if (e->reason >= REASON_FAILURE) {
 		c->counters.refused_publishes++;
 		reason_text(e->reason, "the publish", text, sizeof text);

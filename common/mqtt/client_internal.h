@@ -21,6 +21,7 @@ struct mqtt_client {
 	enum mqtt_state state;
 	uint32_t attempt; /* number of the present one; events of others are old */
 	uint32_t failed;  /* attempts in a row: picks broker and address */
+	size_t broker;    /* of the present attempt */
 	struct backoff backoff;
 	uint64_t retry_at, up_since, armed_at;
 

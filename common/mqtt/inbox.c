@@ -55,7 +55,7 @@ struct event *event_new(enum event_kind kind, uint32_t attempt)
 
 void event_free(struct event *e)
 {
-	free(e->message);
+	message_free(e->message);
 	free(e->text);
 	free(e);
 }

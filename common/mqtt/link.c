@@ -44,7 +44,7 @@ static void destroy(struct link *l)
 
 	while ((j = l->first) != NULL) {
 		l->first = j->next;
-		free(j->message);
+		message_free(j->message);
 		free(j);
 	}
 	inbox_free(l->inbox);
@@ -108,7 +108,7 @@ static void *run(void *arg)
 
 		do_job(l, j);
 		quit = j->kind == JOB_QUIT;
-		free(j->message);
+		message_free(j->message);
 		free(j);
 	}
 	uv_mutex_lock(&l->lock);

@@ -210,6 +210,7 @@ static int on_message(void *context, char *topic, int topic_len, MQTTAsync_messa
 		.response_topic = response,
 		.correlation = correlation ? correlation->value.data.data : NULL,
 		.correlation_len = correlation ? (size_t)correlation->value.data.len : 0,
+		.secret = correlation != NULL,
 	};
 
 	if (topic_len > 0 && strlen(topic) != (size_t)topic_len) {
@@ -224,6 +225,8 @@ static int on_message(void *context, char *topic, int topic_len, MQTTAsync_messa
 		inbox_put(l->inbox, e);
 	}
 	free(response);
+	if (m.secret && m.len > 0)
+		explicit_bzero(message->payload, m.len);
 	MQTTAsync_freeMessage(&message);
 	MQTTAsync_free(topic);
 	return 1;
@@ -505,7 +508,7 @@ void link__paho_publish(struct link *l, const struct message *m)
 		return;
 	out.payload = (void *)m->m.payload;
 	out.payloadlen = (int)m->m.len;
-	out.qos = 1;
+	out.qos = m->m.at_most_once ? 0 : 1;
 	out.retained = m->m.retained;
 	if (m->m.len > 0)
 		add_content(&out.properties);
@@ -513,6 +516,8 @@ void link__paho_publish(struct link *l, const struct message *m)
 		add_data(&out.properties, MQTTPROPERTY_CODE_RESPONSE_TOPIC, m->m.response_topic, strlen(m->m.response_topic));
 	if (m->m.correlation)
 		add_data(&out.properties, MQTTPROPERTY_CODE_CORRELATION_DATA, m->m.correlation, m->m.correlation_len);
+	if (m->m.expiry_s)
+		add_number(&out.properties, MQTTPROPERTY_CODE_MESSAGE_EXPIRY_INTERVAL, m->m.expiry_s);
 	rc = MQTTAsync_sendMessage(l->paho, m->m.topic, &out, &options);
 	MQTTProperties_free(&out.properties);
 	if (rc != MQTTASYNC_SUCCESS)

@@ -35,6 +35,13 @@ struct message *message_copy(const struct mqtt_message *m)
 	return copy;
 }
 
+void message_free(struct message *m)
+{
+	if (m && m->m.secret && m->m.len > 0)
+		explicit_bzero((void *)m->m.payload, m->m.len);
+	free(m);
+}
+
 size_t message_size(const struct mqtt_message *m)
 {
 	return strlen(m->topic) + m->len;
@@ -49,6 +56,8 @@ size_t message_overhead(const struct mqtt_message *m)
 		n += 3 + strlen(m->response_topic);
 	if (m->correlation)
 		n += 3 + m->correlation_len;
+	if (m->expiry_s)
+		n += 5;
 	return n;
 }
 

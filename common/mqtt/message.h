@@ -1,4 +1,4 @@
-/* Messages that own what they point to, in one block, so that they can be handed from thread to thread and freed with free().
+/* Messages that own what they point to, in one block, so that they can be handed from thread to thread.
  *
  * The strings and bytes of `m` lie behind the struct itself; the payload is followed by a NUL that does not count.
  */
@@ -19,6 +19,8 @@ struct message {
 };
 
 struct message *message_copy(const struct mqtt_message *m);
+/* NULL is fine. A secret one is overwritten before. */
+void message_free(struct message *m);
 /* What it counts for in queues and counters: topic and payload, without overhead. */
 size_t message_size(const struct mqtt_message *m);
 /* Bytes of the PUBLISH packet around a payload for `topic`, at most. */

@@ -3,7 +3,7 @@
  * One client is one session at the broker. It connects, subscribes and, whatever ends a connection, connects again, for ever, with
  * exponential back-off and full jitter; no network at start is normal. Every attempt takes the next broker of the list and resolves its
  * name anew. Nothing is kept over a lost connection: what was not acknowledged by then is void, and the caller, whose outbox is durable,
- * publishes again after `on_up`. Messages go out with QoS 1, marked as UTF-8 JSON.
+ * publishes again after `on_up`. Messages go out with QoS 1 (unless they say otherwise), marked as UTF-8 JSON.
  *
  * Messages that the loop does not take wait in the queue, and when that is full at the broker. What comes while the loop is away for longer
  * than `patience_ms` is lost, visibly; then the client subscribes again, which brings all retained messages once more, also those that
@@ -48,6 +48,9 @@ struct mqtt_message {
 	const char *response_topic; /* request and response of MQTT 5; NULL, NULL, 0 if unused */
 	const void *correlation;
 	size_t correlation_len;
+	bool at_most_once; /* out: QoS 0. A broker that has nobody to give it to forgets it. on_published says that it was sent, no more */
+	bool secret;       /* overwritten wherever it is freed here; in: true of every message with correlation data */
+	uint32_t expiry_s; /* out: a broker that has not delivered it by then drops it; 0: never */
 };
 
 struct mqtt_will {
@@ -148,6 +151,8 @@ void mqtt_client_yield(mqtt_client *client, const char *why);
 
 enum mqtt_state mqtt_client_state(const mqtt_client *client);
 const char *mqtt_state_name(enum mqtt_state state);
+/* Up, by TLS (which always verifies the broker's certificate and name). */
+bool mqtt_client_is_secure(const mqtt_client *client);
 /* Why the last attempt or connection failed, "" if none did; the client's, until the next call of the loop. */
 const char *mqtt_client_problem(const mqtt_client *client);
 const struct mqtt_counters *mqtt_client_counters(const mqtt_client *client);

@@ -26,7 +26,7 @@ void outgoing_clear(struct outgoing *o)
 
 	while ((m = o->first) != NULL) {
 		o->first = m->next;
-		free(m);
+		message_free(m);
 	}
 	o->last = &o->first;
 	o->queued = o->queued_bytes = 0;
@@ -65,18 +65,21 @@ struct message *outgoing_next(struct outgoing *o)
 	o->queued--;
 	o->queued_bytes -= cost(&m->m);
 	o->inflight[o->n_inflight].token = m->token;
+	o->inflight[o->n_inflight].once = m->m.at_most_once;
 	o->inflight[o->n_inflight++].size = size;
 	o->inflight_bytes += size;
 	return m;
 }
 
-size_t outgoing_acknowledge(struct outgoing *o, int64_t token)
+size_t outgoing_acknowledge(struct outgoing *o, int64_t token, bool *once)
 {
 	for (size_t i = 0; i < o->n_inflight; i++) {
 		size_t size = o->inflight[i].size;
 
 		if (o->inflight[i].token != token)
 			continue;
+		if (once)
+			*once = o->inflight[i].once;
 		o->inflight[i] = o->inflight[--o->n_inflight];
 		o->inflight_bytes -= size;
 		return size;

@@ -22,6 +22,7 @@ struct outgoing {
 	struct {
 		int64_t token;
 		size_t size;
+		bool once;
 	} inflight[OUTGOING_WINDOW_MAX];
 	size_t n_inflight, inflight_bytes;
 	int64_t last_token;
@@ -35,8 +36,9 @@ void outgoing_clear(struct outgoing *o);
 int64_t outgoing_put(struct outgoing *o, const struct mqtt_message *m);
 /* The next message, if the window lets it go; the caller owns it, it counts as in flight. Else NULL. */
 struct message *outgoing_next(struct outgoing *o);
-/* Acknowledged: its size, or SIZE_MAX for a token that is not in flight. */
-size_t outgoing_acknowledge(struct outgoing *o, int64_t token);
+/* Acknowledged, or, of a message that goes out at most once, sent: its size, or SIZE_MAX for a token that is not in flight. *once (NULL:
+ * never mind): which of the two. */
+size_t outgoing_acknowledge(struct outgoing *o, int64_t token, bool *once);
 /* At most half full: time to tell somebody who was refused. */
 bool outgoing_has_room(const struct outgoing *o);
 bool outgoing_is_empty(const struct outgoing *o); /* nothing queued, nothing in flight */

@@ -34,6 +34,8 @@ CODEC(dataset_status)
 CODEC(infer_stats)
 CODEC(presence)
 CODEC(job_state)
+CODEC(credential_request)
+CODEC(credential_response)
 #undef CODEC
 
 static char *again_report(const char *variant, const char *json, size_t len, error *err)
@@ -100,6 +102,8 @@ static const struct {
 	{"stats", again_infer_stats},
 	{"presence", again_presence},
 	{"state", again_job_state},
+	{"credential-request", again_credential_request},
+	{"credential-response", again_credential_response},
 	{"worker-post", again_post},
 	{"topic", again_topic},
 };

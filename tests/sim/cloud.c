@@ -179,6 +179,9 @@ static void perform(world *w, cloud *c, const cloud_action *a)
 	case CLOUD_EVENT:
 		say(w, "%s: event %s %s: %s", c->name, a->event.job, a->event.reason, a->event.message);
 		return;
+	case CLOUD_CREDENTIAL: /* no link of the simulator is secure, and nobody asks */
+		controller_answered(c->c, false, cloud_moment(c));
+		return;
 	case CLOUD_RAISE_EPOCH:
 		raise_epoch(w, c, a);
 		return;

@@ -308,6 +308,21 @@ static void done(harness *h, uint64_t id, int code, cJSON *answer)
 	controller_done(h->c, id, code, code == 0 ? NULL : error_name(code), answer, 0, h->now);
 }
 
+static void credential(harness *h, const cloud_action *a)
+{
+	const credential_request *r = a->credential.request;
+	h->credential.n++;
+	snprintf(h->credential.topic, sizeof h->credential.topic, "%s", a->credential.topic);
+	snprintf(h->credential.node, sizeof h->credential.node, "%s", r->node);
+	snprintf(h->credential.secret, sizeof h->credential.secret, "%s", r->secret);
+	snprintf(h->credential.uid, sizeof h->credential.uid, "%s", r->of.uid);
+	snprintf(h->credential.reason, sizeof h->credential.reason, "%s", a->credential.reason != NULL ? a->credential.reason : "");
+	memcpy(h->credential.correlation, a->credential.correlation, a->credential.correlation_len);
+	h->credential.correlation_len = a->credential.correlation_len;
+	if (!h->hang_answers)
+		controller_answered(h->c, a->credential.reason == NULL, h->now);
+}
+
 static void publish(harness *h, const cloud_action *a)
 {
 	char *topic_copy = mem_strdup(a->publish.topic), *payload = mem_strdup(a->publish.payload);
@@ -357,6 +372,9 @@ static void perform(harness *h, const cloud_action *a)
 		break;
 	case CLOUD_EVENT:
 		cJSON_AddItemToArray(h->events, cJSON_CreateString(a->event.reason));
+		break;
+	case CLOUD_CREDENTIAL:
+		credential(h, a);
 		break;
 	case CLOUD_RAISE_EPOCH:
 		h->raises++;

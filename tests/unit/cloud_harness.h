@@ -31,7 +31,14 @@ typedef struct harness {
 	int published, patches, creates, deletes, cleared, raises;
 	char *last_delete_uid;
 	bool raise_above; /* RAISE_EPOCH: it is given the next one */
-	int64_t raise_to; /* answer of RAISE_EPOCH: this epoch; 0: another holds the Lease */
+	struct {
+		int n; /* answered so far; the last one: */
+		char topic[300], node[64], secret[64], uid[80], reason[64];
+		unsigned char correlation[64];
+		size_t correlation_len;
+	} credential;
+	bool hang_answers; /* the Secrets that are to be read take their time */
+	int64_t raise_to;  /* answer of RAISE_EPOCH: this epoch; 0: another holds the Lease */
 } harness;
 
 harness *harness_new(void);

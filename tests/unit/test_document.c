@@ -20,7 +20,8 @@ CHECK_CODEC(job_state, "state");
 
 static const char dataset_text[] =
 	"{\"v\":1,\"ts\":\"t\"," STAMP ",\"node\":\"n\",\"dataset\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"u\","
-	"\"url\":\"/d.txt\",\"format\":\"txt\"}}";
+	"\"url\":\"/d.txt\",\"format\":\"txt\"},"
+	"\"credentials\":[{\"secret\":\"s3\",\"version\":\"7\",\"urls\":[\"s3://b/d.txt\"]}]}";
 static const member dataset_rows[] = {
 	HEAD_ROWS,
 	{"node", MEMBER_STRING, true},
@@ -30,6 +31,12 @@ static const member dataset_rows[] = {
 	{"dataset.uid", MEMBER_STRING, true},
 	{"dataset.url", MEMBER_STRING, true},
 	{"dataset.format", MEMBER_STRING, true},
+	{"credentials", MEMBER_ARRAY, false},
+	{"credentials[]", MEMBER_OBJECT, false},
+	{"credentials[].secret", MEMBER_STRING, true},
+	{"credentials[].version", MEMBER_STRING, false},
+	{"credentials[].urls", MEMBER_ARRAY, true},
+	{"credentials[].urls[]", MEMBER_STRING, false},
 };
 
 static const char inventory_text[] =

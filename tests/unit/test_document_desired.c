@@ -29,7 +29,9 @@ static const char full[] =
 	"\"threshold\":500,\"metric\":\"num_of_samples\"}},\"deploy\":{\"checkPeriodSeconds\":1,\"timer\":{\"start\":\"08:05\",\"end\":\"00:"
 	"00\"},"
 	"\"condition\":{\"operator\":\"<=\",\"threshold\":-0.25,\"metric\":\"precision_delta[1]\"}}},"
-	"\"outputDir\":\"/data/out\",\"hotUpdate\":{\"pollPeriodSeconds\":60}}";
+	"\"outputDir\":\"/data/out\",\"hotUpdate\":{\"pollPeriodSeconds\":60},"
+	"\"credentials\":[{\"secret\":\"a.b\",\"version\":\"7\",\"urls\":[\"s3://b/in\",\"s3://b/out\"]},{\"secret\":\"c\",\"urls\":[\"s3://"
+	"c\"]}]}";
 
 #define MODEL_ROWS(at)                                                                                                                     \
 	{at, MEMBER_OBJECT, false}, {at ".format", MEMBER_STRING, false},                                                                      \
@@ -106,6 +108,12 @@ static const member rows[] = {
 	{"outputDir", MEMBER_STRING, true},
 	{"hotUpdate", MEMBER_OBJECT, false},
 	{"hotUpdate.pollPeriodSeconds", MEMBER_NUMBER, true},
+	{"credentials", MEMBER_ARRAY, false},
+	{"credentials[]", MEMBER_OBJECT, false},
+	{"credentials[].secret", MEMBER_STRING, true},
+	{"credentials[].version", MEMBER_STRING, false},
+	{"credentials[].urls", MEMBER_ARRAY, true},
+	{"credentials[].urls[]", MEMBER_STRING, false},
 };
 
 static void each_member_in_all_ways(void **state)

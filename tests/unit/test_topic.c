@@ -23,6 +23,8 @@ static const struct {
 	{"ilmare/v1/node/n/job/a/b", {.kind = TOPIC_DESIRED, .ns = "a", .name = "b", .node = "n"}},
 	{"ilmare/v1/node/n/dataset/a/b", {.kind = TOPIC_DATASET, .ns = "a", .name = "b", .node = "n"}},
 	{"ilmare/v1/node/n/inventory", {.kind = TOPIC_INVENTORY, .node = "n"}},
+	{"ilmare/v1/node/n/credential/request", {.kind = TOPIC_CREDENTIAL_REQUEST, .node = "n"}},
+	{"ilmare/v1/node/n/credential/response", {.kind = TOPIC_CREDENTIAL_RESPONSE, .node = "n"}},
 	{"ilmare/v1/presence/n", {.kind = TOPIC_PRESENCE, .node = "n"}},
 	{"ilmare/v1/presence/cloud", {.kind = TOPIC_PRESENCE, .node = "cloud"}},
 	/* Levels that look like others. */
@@ -211,9 +213,9 @@ static void roots(void **state)
 
 static void filters(void **state)
 {
-	/* Sorted by kind; that of reports covers stats. */
+	/* Sorted by kind; that of reports covers stats. What is answered with credentials is not heard. */
 	static const char *const wanted[] = {"r/ns/+/job/+/state", "r/ns/+/job/+/node/+/+/+", "r/ns/+/dataset/+/node/+/status",
-		"r/node/+/job/+/+", "r/node/+/dataset/+/+", "r/node/+/inventory", "r/presence/+"};
+		"r/node/+/job/+/+", "r/node/+/dataset/+/+", "r/node/+/inventory", "r/node/+/credential/request", "r/presence/+"};
 	char *edge = topic_edge_filter("r", "n");
 	char **cloud = topic_cloud_filters("r");
 	size_t n = 0;

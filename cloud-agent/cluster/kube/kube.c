@@ -114,6 +114,7 @@ static void stop(cluster *c, void (*stopped)(void *ctx), void *ctx)
 	k->started = false;
 	turn_end(&k->turn);
 	kube__write_fini(k);
+	kube__secrets_fini(k);
 	kube__read_fini(k);
 	uv_timer_start(&k->stop_limit, on_stop_limit, RELEASE_MS, 0);
 	kube__lead_release(k, finish);
@@ -149,6 +150,7 @@ static const cluster_ops ops = {.start = start,
 	.create_pod = kube__create_pod,
 	.delete_pod = kube__delete_pod,
 	.event = kube__event,
+	.read_secret = kube__read_secret,
 	.raise_epoch = kube__raise_epoch,
 	.trouble = trouble,
 	.unled = unled,

@@ -21,6 +21,8 @@
 
 enum { KEEP_IDLE_S = 30, KEEP_INTERVAL_S = 10, USER_TIMEOUT_MS = 60 * 1000, CA_CACHE_S = 60, CONNECTIONS = 8, ERROR_BODY_MAX = 64 * 1024 };
 enum { RETRY_AFTER_MAX_S = 3600 };
+/* A secret answer that is larger leaves pieces of it in memory as it grows. */
+enum { SECRET_ROOM = 64 * 1024 };
 
 struct transport_call {
 	transport *owner;
@@ -32,6 +34,7 @@ struct transport_call {
 	void (*chunk)(void *ctx, const char *data, size_t len);
 	void (*done)(void *ctx, const transport_answer *answer);
 	buf answer, pending;
+	bool secret;
 	size_t answer_max;
 	int64_t retry_after_ms;
 	char text[512]; /* CURL_ERROR_SIZE at least */
@@ -267,6 +270,8 @@ static void call_free(transport_call *c)
 	curl_slist_free_all(c->headers);
 	wipe(c->token_header);
 	wipe(c->body);
+	if (c->secret && c->answer.data)
+		explicit_bzero(c->answer.data, c->answer.cap);
 	buf_fini(&c->answer);
 	buf_fini(&c->pending);
 	free(c);
@@ -397,6 +402,9 @@ static void set_options(transport_call *c, const transport_request *r)
 	curl_easy_setopt(easy, CURLOPT_PRIVATE, c);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, c->text);
 	header(c, "Accept", r->accept ? r->accept : "application/json");
+	c->secret = r->secret;
+	if (c->secret)
+		buf_reserve(&c->answer, SECRET_ROOM);
 	if (r->body) {
 		c->body = mem_strdup(r->body);
 		header(c, "Content-Type", r->content_type);

@@ -49,6 +49,7 @@ typedef struct transport_request {
 	const char *accept; /* NULL: application/json */
 	const char *content_type;
 	const char *body; /* NULL: none */
+	bool secret;      /* the answer is overwritten when it is given up */
 	int64_t total_ms; /* at most so long in all; 0: no limit */
 	int64_t idle_ms;  /* ends with TIMEOUT when nothing comes for so long; 0: no limit */
 	void *ctx;

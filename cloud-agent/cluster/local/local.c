@@ -178,6 +178,19 @@ static void raise_epoch(cluster *c, uint64_t id, int64_t above)
 	done(l, id, code, &err, NULL);
 }
 
+static void read_secret(cluster *c, const char *ns, const char *name, cluster_secret done_cb, void *ctx)
+{
+	local *l = (local *)c;
+	error err = {0};
+	cJSON *object = NULL;
+	const cJSON *values = l->mirror != NULL ? mirror_secret(l->mirror, ns, name) : NULL;
+	int code = values == NULL ? error_set(&err, ERROR_NOT_FOUND, "there is no Secret %s/%s", ns, name) :
+								objects_get(l->store, OBJECT_SECRET, ns, name, &object, &err);
+	done_cb(ctx, code, code != 0 ? err.text : "", object, cJSON_GetStringValue(json_member(values, "ACCESS_KEY_ID")),
+		cJSON_GetStringValue(json_member(values, "SECRET_ACCESS_KEY")));
+	cJSON_Delete(object);
+}
+
 static const char *trouble(const cluster *c)
 {
 	const local *l = (const local *)c;
@@ -271,6 +284,7 @@ static const cluster_ops ops = {.start = start,
 	.create_pod = create_pod,
 	.delete_pod = delete_pod,
 	.event = event,
+	.read_secret = read_secret,
 	.raise_epoch = raise_epoch,
 	.trouble = trouble,
 	.stop = stop,

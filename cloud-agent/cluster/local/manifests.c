@@ -58,19 +58,9 @@ const char *manifest_kind(enum object_kind kind)
 	return row != NULL ? row->name : "unknown";
 }
 
-static void overwrite(cJSON *value)
-{
-	for (cJSON *item = value; item != NULL; item = item->next) {
-		if (item->valuestring != NULL)
-			explicit_bzero(item->valuestring, strlen(item->valuestring));
-		overwrite(item->child);
-	}
-}
-
 void secret_delete(cJSON *data)
 {
-	overwrite(data);
-	cJSON_Delete(data);
+	json_wipe(data);
 }
 
 /* Takes the text. */

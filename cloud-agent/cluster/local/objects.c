@@ -117,7 +117,7 @@ int objects_end(objects *o, int code, error *err)
 	return code;
 }
 
-static int counter_get(objects *o, const char *name, int64_t *value, error *err)
+int objects__counter_get(objects *o, const char *name, int64_t *value, error *err)
 {
 	sqlite3_stmt *s = o->statements[SQL_COUNTER_GET];
 	bind_text(s, 1, name);
@@ -129,7 +129,7 @@ static int counter_get(objects *o, const char *name, int64_t *value, error *err)
 	return code;
 }
 
-static int counter_set(objects *o, const char *name, int64_t value, error *err)
+int objects__counter_set(objects *o, const char *name, int64_t value, error *err)
 {
 	sqlite3_stmt *s = o->statements[SQL_COUNTER_SET];
 	bind_text(s, 1, name);
@@ -143,10 +143,10 @@ int objects_next_epoch(objects *o, int64_t at_least, int64_t *epoch, error *err)
 	if (code != 0)
 		return code;
 	int64_t stored = 0;
-	code = counter_get(o, "epoch", &stored, err);
+	code = objects__counter_get(o, "epoch", &stored, err);
 	*epoch = stored + 1 > at_least ? stored + 1 : at_least;
 	if (code == 0)
-		code = counter_set(o, "epoch", *epoch, err);
+		code = objects__counter_set(o, "epoch", *epoch, err);
 	return objects_end(o, code, err);
 }
 
@@ -212,11 +212,11 @@ static int row_get(objects *o, enum object_kind kind, const char *ns, const char
 static int row_version(objects *o, object_row *row, error *err)
 {
 	int64_t version = 0;
-	int code = counter_get(o, "version", &version, err);
+	int code = objects__counter_get(o, "version", &version, err);
 	if (code != 0)
 		return code;
 	row->version = version + 1;
-	return counter_set(o, "version", row->version, err);
+	return objects__counter_set(o, "version", row->version, err);
 }
 
 /* The status alone; gives the row its new version. */
@@ -318,13 +318,13 @@ static void row_first(object_row *row)
 	row->created = mem_strdup(text);
 }
 
-static int apply_in(objects *o, const manifest *m, const char *source, cJSON **changed, error *err)
+static int put_in(objects *o, const manifest *m, const cJSON *spec, const char *source, cJSON **changed, error *err)
 {
 	object_row row;
 	int code = row_get(o, m->kind, m->ns, m->name, &row, err);
 	if (code != 0 && code != ERROR_NOT_FOUND)
 		return code;
-	bool is_new = code == ERROR_NOT_FOUND, spec_same = !is_new && same(row.spec, m->spec);
+	bool is_new = code == ERROR_NOT_FOUND, spec_same = !is_new && same(row.spec, spec);
 	bool meta_same = !is_new && same(row.meta, m->meta);
 	code = 0;
 	if (meta_same && spec_same && row.source != NULL && strcmp(row.source, source) == 0)
@@ -337,13 +337,23 @@ static int apply_in(objects *o, const manifest *m, const char *source, cJSON **c
 	cJSON_Delete(row.spec);
 	free(row.source);
 	row.meta = cJSON_Duplicate(m->meta, 1);
-	row.spec = m->spec != NULL ? cJSON_Duplicate(m->spec, 1) : NULL;
+	row.spec = spec != NULL ? cJSON_Duplicate(spec, 1) : NULL;
 	row.source = mem_strdup(source);
 	code = row_put(o, m->kind, m->ns, m->name, &row, err);
 	if (code == 0)
 		*changed = row_object(m->kind, m->ns, m->name, &row);
 free_row:
 	row_fini(&row);
+	return code;
+}
+
+static int apply_in(objects *o, const manifest *m, const char *source, cJSON **changed, error *err)
+{
+	cJSON *made = NULL;
+	int code = m->data != NULL ? objects__secret_spec(o, m->data, &made, err) : 0;
+	if (code == 0)
+		code = put_in(o, m, made != NULL ? made : m->spec, source, changed, err);
+	cJSON_Delete(made);
 	return code;
 }
 

@@ -3,7 +3,7 @@
  * An object is found by kind, namespace and name; its uid is made when it is first seen and goes with it when it is removed, so a name that
  * comes back is another object. resourceVersion is one counter for all; each change of anything takes the next. Every function is one
  * transaction, committed with an fsync before it returns, except between objects_begin and objects_end. Values of Secrets are never
- * stored, only their metadata. Objects that are handed out are Kubernetes JSON and belong to the caller. Loop thread.
+ * stored, only their metadata and a digest, with a salt of this store, by which it is seen that one was changed. Objects that are handed out are Kubernetes JSON and belong to the caller. Loop thread.
  */
 #ifndef LOCAL_OBJECTS_H
 #define LOCAL_OBJECTS_H

@@ -40,6 +40,10 @@ typedef struct object_row {
 } object_row;
 
 int objects__error(objects *o, error *err, const char *what);
+int objects__counter_get(objects *o, const char *name, int64_t *value, error *err); /* 0 if it was never set */
+int objects__counter_set(objects *o, const char *name, int64_t value, error *err);
+/* objects_secret.c: what is stored of a Secret's values, to be freed. Within a transaction. */
+int objects__secret_spec(objects *o, const cJSON *values, cJSON **spec, error *err);
 int objects__prepare(objects *o, error *err);
 
 #endif

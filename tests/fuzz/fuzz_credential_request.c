@@ -1,0 +1,4 @@
+/* Requests for credentials. */
+#include "tests/fuzz/fuzz_document.h"
+
+FUZZ_DOCUMENT(credential_request)

@@ -1,0 +1,4 @@
+/* Answers with credentials. */
+#include "tests/fuzz/fuzz_document.h"
+
+FUZZ_DOCUMENT(credential_response)
