@@ -26,6 +26,7 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static atomic_int level_now = LOG_INFO;
 static _Atomic(const char *) program_name = "ilmare";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_ullong lines_lost;
 static atomic_bool is_holding; /* something may be held back: spares the lock of who asks */
 
 void log_init(const char *program, enum log_level level)
@@ -75,22 +76,6 @@ static void line_begin(buf *line, enum log_level level, const char *module, cons
 	buf_printf(line, "%s.%03dZ %-5s %s: %s", stamp, (int)(ts.tv_nsec / 1000000), level_names[level], module, message);
 }
 
-static void line_write(buf *line)
-{
-	buf_putc(line, '\n');
-	const char *p = line->data;
-	size_t left = line->len;
-	while (left > 0) {
-		ssize_t n = write(STDERR_FILENO, p, left);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return; /* a log that cannot be written has nowhere to say so */
-		p += n;
-		left -= (size_t)n;
-	}
-}
-
 static int value_is_plain(const char *value, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -128,6 +113,55 @@ static void value_add(buf *line, const char *value)
 		i += n > 0 ? n : 1;
 	}
 	buf_puts(line, cut ? "...\"" : "\"");
+}
+
+/* 0, or errno; then *done says how much was written. */
+static int write_all(const char *text, size_t len, size_t *done)
+{
+	*done = 0;
+	while (*done < len) {
+		ssize_t n = write(STDERR_FILENO, text + *done, len - *done);
+		if (n < 0 && errno != EINTR)
+			return errno;
+		*done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+/* A log that cannot be written has nowhere to say so: lines are counted until one can be written again, and that says it before itself. */
+static void line_write(buf *line)
+{
+	static unsigned long long told;
+	static bool is_cut; /* the log ends within a line */
+	static int why;
+	unsigned long long lost = atomic_load(&lines_lost);
+	buf all = {0};
+	size_t done;
+	if (is_cut)
+		buf_putc(&all, '\n');
+	if (lost > told) {
+		line_begin(&all, LOG_WARN, "log", "lines could not be written");
+		buf_printf(&all, " lost=%llu error=", lost - told);
+		value_add(&all, strerror(why));
+		buf_putc(&all, '\n');
+	}
+	buf_add(&all, line->data, line->len);
+	buf_putc(&all, '\n');
+	int code = write_all(all.data, all.len, &done);
+	if (done > 0)
+		is_cut = done < all.len && all.data[done - 1] != '\n';
+	if (code != 0) {
+		why = code;
+		atomic_store(&lines_lost, lost + 1);
+	} else {
+		told = lost;
+	}
+	buf_fini(&all);
+}
+
+long long log_lost(void)
+{
+	return (long long)atomic_load(&lines_lost);
 }
 
 /* FNV-1a, with the NUL, so that "ab" "c" is not "a" "bc". */

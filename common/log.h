@@ -22,6 +22,9 @@ void log_say_held(void);
 /* Say now what was held back, and begin to count anew: before a program ends. */
 void log_flush(void);
 
+/* Lines that could not be written so far: the disk of the log is full, say. The first that can be written again says so. */
+long long log_lost(void);
+
 /* `module` and `message` are string literals; module NULL stands for the program. A string value that is NULL is left out with its key.
  * Then triples made by the L_ macros below, ended by NULL:
  *   log_line(LOG_INFO, "outbox", "report published", L_STR("job", name), L_INT("round", round), NULL);

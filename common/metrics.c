@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/log.h"
+
 struct metric {
 	enum metric_type type;
 	const char *name, *labels, *help;
@@ -147,6 +149,8 @@ static void process_print(buf *out)
 		family_head(out, "process_cpu_seconds_total", "counter", "Processor time used.");
 		buf_printf(out, "process_cpu_seconds_total %.3f\n", (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9);
 	}
+	family_head(out, "ilmare_log_lines_lost_total", "counter", "Log lines that could not be written: a full disk, say.");
+	buf_printf(out, "ilmare_log_lines_lost_total %lld\n", log_lost());
 	double up = uptime();
 	if (up >= 0 && clock_gettime(CLOCK_REALTIME, &now) == 0) {
 		gauge(out, "process_start_time_seconds", "Start of the process, in seconds since 1970.", (int64_t)((double)now.tv_sec - up));

@@ -150,6 +150,50 @@ class Output(Small):
         self.assertEqual((self.disks.inside(job.folder(1)) / "data.txt").read_text().splitlines(), ["a", "b", "c"])
 
 
+class Deploy(Small):
+    def test_read_only(self):
+        """What serves stays; the round waits in Deploy/Ready and ends when the disk takes the new model."""
+        job, edge, hand = self.begin(lambda job, _: {job.deploy.parent: "size=1m"})
+        edge.start().connected()
+        served = self.disks.inside(job.deploy)
+        for path in (served, self.disks.inside(job.initial)):
+            path.write_text("what was there first")
+        self.disks.enter(f"mount -t tmpfs -o remount,ro,size=1m none {job.deploy.parent}")
+        job.append("a", "b", "c")
+        hand.wait(lambda: job.position == at(1, "Deploy", "Ready"), "Deploy/Ready")
+        status = hand.status(job.dataset, lambda s: "Read-only file system" in s.get("error", ""), "it is seen")
+        self.assertIn(str(job.deploy.parent), status["error"])
+        self.assertEqual((job.position, served.read_text()), (at(1, "Deploy", "Ready"), "what was there first"))
+        self.disks.enter(f"mount -t tmpfs -o remount,rw,size=1m none {job.deploy.parent}")
+        hand.wait_round(job, 2)
+        self.assertEqual(served.read_text(), "model of round 1\n")
+        self.not_said_any_more(job, hand)
+
+
+class Log(Small):
+    def test_no_bytes(self):
+        """The agent works on; lines are lost, and it is said how many when there is room again."""
+        folder = self.world.path / "log"
+        job, edge, hand = self.begin(lambda *_: {folder: "size=64k"}, log_level="debug")
+        self.disks.run_before(f"exec >{folder}/edge.log 2>&1")
+        edge.start().connected()
+        filled = fill(self.disks.inside(folder / "fill"))
+        number = 1
+        while not edge.metrics()["ilmare_log_lines_lost_total"]:  # what is left of the last page is soon used up
+            self.assertLess(number, 20)
+            job.append(f"a{number}", f"b{number}")
+            number += 1
+            hand.wait_round(job, number)
+        give_back(filled)
+        job.append("c")
+        hand.wait_round(job, number + 1)
+        said = until(lambda: [line for line in self.disks.inside(folder / "edge.log").read_text().splitlines()
+                              if "lines could not be written" in line], "it is said")
+        self.assertRegex(said[0], 'lost=[1-9][0-9]* error="No space left on device"')
+        self.assertEqual(set(job.used().values()), {1})
+        self.assertEqual(len(job.used()), 2 * number - 1)
+
+
 class Place(Case):
     """What is in the place of the output folder."""
 
@@ -240,6 +284,18 @@ class Store(Small):
             hand.wait_round(job, number + 1)
         self.assertEqual(sorted(job.used().values()), [1] * 6)
         self.assertEqual(edge.metrics()["ilmare_edge_commit_failures_total"], 0)
+
+    def test_read_only_at_start(self):
+        """It cannot open its store: it says so and ends; started again when the disk can be written, it has all that it had."""
+        job, edge, hand, copy = self.full_at_start("size=1m", lambda folder: f"mount -t tmpfs -o remount,ro,size=1m none {folder}")
+        edge.start(wait=False)
+        self.assertEqual(edge.process.wait(PATIENCE), 1, edge.tail())
+        said = edge.text().splitlines()[-1]
+        self.assertIn(f"{edge.state}/", said)
+        self.assertIn("Read-only file system", said)
+        self.disks.run_before(copy)
+        edge.start().connected()
+        self.goes_on(job, edge, hand)
 
     def full_at_start(self, options, filling):
         """A round is over; then it is killed, and its store is on a full disk when it starts again. Returns what ends that."""

@@ -1,8 +1,10 @@
 /* Log lines: their form, that one event is one line whatever the values hold, and that floods are held back and counted. */
 #include "tests/unit/unit.h"
 
+#include <fcntl.h>
 #include <regex.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/log.h"
 
@@ -300,6 +302,64 @@ static void a_full_table_loses_nothing(void **state)
 	buf_fini(&out);
 }
 
+static void say_on_a_full_disk(void *arg)
+{
+	int before = dup(STDERR_FILENO), full = open("/dev/full", O_WRONLY);
+	(void)arg;
+	log_warn("m", "written");
+	dup2(full, STDERR_FILENO);
+	log_warn("m", "one");
+	log_warn("m", "two");
+	if (log_lost() != 2)
+		_exit(1);
+	dup2(before, STDERR_FILENO);
+	log_warn("m", "three");
+	log_warn("m", "four");
+}
+
+static void lost_lines_are_counted_and_said(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, say_on_a_full_disk, NULL, &out), 0);
+	assert_matches(buf_text(&out),
+		"^[^\n]* m: written\n[^\n]* warn  log: lines could not be written lost=2 error=\"No space left on device\"\n"
+		"[^\n]* m: three\n[^\n]* m: four\n$");
+	buf_fini(&out);
+}
+
+/* The reader of a pipe that is full for a while sees half a line, and then what follows as lines of their own. */
+static void say_into_a_pipe(void *arg)
+{
+	int ends[2], before = dup(STDERR_FILENO);
+	char taken[20000], value[1001];
+	(void)arg;
+	log_set_level(LOG_DEBUG);
+	memset(value, 'v', 1000);
+	value[1000] = '\0';
+	if (pipe2(ends, O_NONBLOCK) != 0)
+		_exit(1);
+	int size = fcntl(ends[1], F_SETPIPE_SZ, 4096);
+	dup2(ends[1], STDERR_FILENO);
+	for (int said = 0; said <= size; said += 2000)
+		log_debug("m", "long", L_STR("a", value), L_STR("b", value));
+	ssize_t first = read(ends[0], taken, sizeof taken);
+	log_warn("m", "after");
+	ssize_t second = read(ends[0], taken + first, sizeof taken - (size_t)first);
+	dup2(before, STDERR_FILENO);
+	if (write(STDERR_FILENO, taken, (size_t)(first + second)) != first + second)
+		_exit(1);
+}
+
+static void a_cut_line_ends(void **state)
+{
+	(void)state;
+	buf out = {0};
+	assert_int_equal(unit_run(2, say_into_a_pipe, NULL, &out), 0);
+	assert_matches(buf_text(&out), "v\n[^\n]* warn  log: lines could not be written lost=[0-9]+ error=[^\n]*\n[^\n]* warn  m: after\n$");
+	buf_fini(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +375,8 @@ int main(void)
 		cmocka_unit_test(counts_are_said_when_they_are_due),
 		cmocka_unit_test(debug_lines_are_all_there),
 		cmocka_unit_test(a_full_table_loses_nothing),
+		cmocka_unit_test(lost_lines_are_counted_and_said),
+		cmocka_unit_test(a_cut_line_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
