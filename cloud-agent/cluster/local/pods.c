@@ -235,7 +235,9 @@ static int launch_again(tracked *t, error *err)
 	if (code == 0 || code == ERROR_NOT_FOUND) {
 		int64_t restarts = t->restarts;
 		tracked_free(t);
-		code = own ? pods__launch(p, pod, restarts, err) : 0;
+		code = 0;
+		if (own)
+			pods__launch(p, pod, restarts);
 	} else {
 		retry_soon(p);
 	}
@@ -334,21 +336,43 @@ static void spec_complete(const pods *p, const cJSON *pod, int64_t restarts, cJS
 	free(log);
 }
 
-/* The pod's status says why; a pod whose status cannot be stored is started again later, or it would stay Pending with nobody at work. */
-static int start_failed(pods *p, const cJSON *pod, int64_t restarts, const char *reason, const error *why, error *err)
+static void launch_later(pods *p, const cJSON *pod, int64_t restarts)
 {
-	cJSON *status = podstatus_failed(launch_container(pod), reason, why->text);
-	int code = pods__set_status(p, meta_text(pod, "namespace"), meta_text(pod, "name"), meta_text(pod, "uid"), status, err);
-	if (code == 0 || code == ERROR_NOT_FOUND || code == ERROR_CONFLICT)
-		return code;
 	tracked *t = tracked_new(p, pod);
 	t->dirty = t->unstarted = true;
 	t->restarts = restarts;
 	retry_soon(p);
+}
+
+/* Whether the store takes it or not, the pod is not forgotten. */
+static int set_own_status(pods *p, const cJSON *pod, cJSON *status)
+{
+	error err = {0};
+	const char *name = meta_text(pod, "name");
+	int code = pods__set_status(p, meta_text(pod, "namespace"), name, meta_text(pod, "uid"), status, &err);
+	if (code != 0)
+		log_error("local", "what became of a worker cannot be stored", L_STR("pod", name), L_STR("error", err.text));
 	return code;
 }
 
-int pods__launch(pods *p, const cJSON *pod, int64_t restarts, error *err)
+/* What cannot be run at all, its status says so. */
+static void launch_refused(pods *p, const cJSON *pod, int64_t restarts, const char *reason, const error *why)
+{
+	log_warn("local", "a pod cannot be run", L_STR("pod", meta_text(pod, "name")), L_STR("reason", reason), L_STR("error", why->text));
+	int code = set_own_status(p, pod, podstatus_failed(launch_container(pod), reason, why->text));
+	if (code != 0 && code != ERROR_NOT_FOUND && code != ERROR_CONFLICT)
+		launch_later(p, pod, restarts);
+}
+
+/* The machine lacks something just now: as a kubelet does, the pod is kept Pending and started again. */
+static void launch_failed(pods *p, const cJSON *pod, int64_t restarts, const error *why)
+{
+	log_error("local", "a worker cannot be started; it is tried again", L_STR("pod", meta_text(pod, "name")), L_STR("error", why->text));
+	set_own_status(p, pod, podstatus_unstarted(launch_container(pod), why->text));
+	launch_later(p, pod, restarts);
+}
+
+void pods__launch(pods *p, const cJSON *pod, int64_t restarts)
 {
 	const char *name = meta_text(pod, "name");
 	launch_host host = {.env = p->env, .folder = p->host.config->manifests, .secret = p->host.secret, .ctx = p->host.ctx};
@@ -356,8 +380,8 @@ int pods__launch(pods *p, const cJSON *pod, int64_t restarts, error *err)
 	error why = {0};
 	int code = launch_make(pod, &host, &l, &why);
 	if (code != 0) {
-		log_warn("local", "a pod cannot be run", L_STR("pod", name), L_STR("reason", l.reason), L_STR("error", why.text));
-		return start_failed(p, pod, restarts, l.reason, &why, err);
+		launch_refused(p, pod, restarts, l.reason, &why);
+		return;
 	}
 	if (l.ignored != NULL)
 		tell_ignored(p, pod, l.ignored);
@@ -371,12 +395,10 @@ int pods__launch(pods *p, const cJSON *pod, int64_t restarts, error *err)
 		p->workers++;
 	if (code != 0) {
 		tracked_free(t);
-		log_error("local", "a worker cannot be started", L_STR("pod", name), L_STR("error", why.text));
-		code = start_failed(p, pod, restarts, "StartFailed", &why, err);
+		launch_failed(p, pod, restarts, &why);
 	}
 	free(folder);
 	launch_fini(&l);
-	return code;
 }
 
 int pods_create(pods *p, const char *ns, const char *name, const cJSON *pod, cJSON **out, error *err)
@@ -393,11 +415,9 @@ int pods_create(pods *p, const char *ns, const char *name, const cJSON *pod, cJS
 		return code;
 	}
 	pods__logs_trim(p);
-	error later = {0};
 	unsigned stored = p->stored;
-	/* From here on the pod exists; what goes wrong shows in its status, or is found at the next start. */
-	if (pods__launch(p, made, 0, &later) != 0)
-		log_error("local", "what became of a worker cannot be stored", L_STR("pod", name), L_STR("error", later.text));
+	/* From here on the pod exists; what goes wrong shows in its status. */
+	pods__launch(p, made, 0);
 	if (p->stored != stored && objects_get(p->host.store, OBJECT_POD, ns, name, out, NULL) == 0)
 		cJSON_Delete(made);
 	else

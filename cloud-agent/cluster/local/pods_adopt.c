@@ -52,13 +52,13 @@ static int resume(pods *p, const cJSON *pod, const char *folder, error *err)
 		return code;
 	json_get_int(written, "status", "restarts", 0, JSON_MAX_INT, &restarts, NULL);
 	if (written == NULL)
-		code = pods__launch(p, pod, 0, err);
+		pods__launch(p, pod, 0);
 	else if (runs_always(pod))
 		code = pods__set_status(p, ns, name, uid, podstatus_pending(container), err);
 	else
 		code = pods__set_status(p, ns, name, uid, podstatus_from(written, false, container), err);
 	if (code == 0 && written != NULL && runs_always(pod))
-		code = pods__launch(p, pod, restarts + 1, err);
+		pods__launch(p, pod, restarts + 1);
 	cJSON_Delete(written);
 	return code;
 }

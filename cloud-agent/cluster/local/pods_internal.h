@@ -15,7 +15,7 @@ struct tracked {
 	int64_t said_again; /* the start that was announced last: 1 is the first restart */
 	bool deleting;
 	bool dirty;       /* something could not be read or stored; tried again */
-	bool unstarted;   /* dirty: its worker could not be started, and the store could not be told so; started again */
+	bool unstarted;   /* dirty: its worker could not be started; started again */
 	int64_t restarts; /* unstarted: so many are behind it */
 };
 
@@ -37,8 +37,8 @@ struct pods {
 };
 
 char *pods__folder(const pods *p, const char *uid);
-/* Start the pod's worker, with so many restarts behind it. Its status says why, if it cannot be. */
-int pods__launch(pods *p, const cJSON *pod, int64_t restarts, error *err);
+/* Start the pod's worker, with so many restarts behind it; later, if the machine does not let it now. Its status says why, if it cannot be. */
+void pods__launch(pods *p, const cJSON *pod, int64_t restarts);
 /* Watch a worker that is alive. NOT_FOUND if it is not. */
 int pods__watch(pods *p, const cJSON *pod, error *err);
 /* Store what became of a pod, and say it. */

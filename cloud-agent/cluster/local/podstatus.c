@@ -33,6 +33,7 @@ static cJSON *make(const char *phase, const char *reason, const char *message, c
 	json_put_string(status, "phase", phase);
 	json_put(status, "reason", reason != NULL ? cJSON_CreateString(reason) : cJSON_CreateNull());
 	json_put(status, "message", message != NULL ? cJSON_CreateString(message) : cJSON_CreateNull());
+	json_put(status, "conditions", cJSON_CreateNull());
 	json_put(status, "containerStatuses", containers);
 	return status;
 }
@@ -48,6 +49,18 @@ static cJSON *waiting(const char *reason, const char *message)
 cJSON *podstatus_pending(const char *container)
 {
 	return make("Pending", NULL, NULL, one_container(container, 0, false, waiting("ContainerCreating", NULL), NULL));
+}
+
+cJSON *podstatus_unstarted(const char *container, const char *message)
+{
+	cJSON *status = podstatus_pending(container), *conditions = cJSON_CreateArray(), *condition = cJSON_CreateObject();
+	json_put_string(condition, "type", "PodScheduled");
+	json_put_string(condition, "status", "False");
+	json_put_string(condition, "reason", "Unschedulable");
+	json_put_string(condition, "message", message);
+	cJSON_AddItemToArray(conditions, condition);
+	cJSON_ReplaceItemInObjectCaseSensitive(status, "conditions", conditions);
+	return status;
 }
 
 cJSON *podstatus_failed(const char *container, const char *reason, const char *message)
