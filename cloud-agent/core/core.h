@@ -102,6 +102,7 @@ struct pod {
 	int64_t seen_at;      /* monotonic: first sight of it */
 	int64_t ran_at;       /* the same, of it at work; -1 */
 	int64_t remove_again; /* monotonic: asked to go, not before this once more; -1: not asked */
+	int64_t remove_delay; /* of the last request that failed; 0: none has */
 	flight *flight;       /* its deletion */
 	owner *owner;
 	pod *next; /* of the same owner */

@@ -384,11 +384,10 @@ static void delete_answered(controller *c, flight *f, pod *p, int code, const ch
 	bool done = code == 0 || code == ERROR_NOT_FOUND || code == ERROR_CONFLICT;
 	if (done)
 		c->count.pods_deleted += code == 0;
-	if (p != NULL)
-		p->remove_again = c->now.mono_ms +
-			(done                                        ? c->cfg.start_timeout_ms :
-					retry_after_ms > c->cfg.retry_max_ms ? retry_after_ms :
-														   c->cfg.retry_max_ms);
+	if (p != NULL) {
+		int64_t wait = done ? c->cfg.start_timeout_ms : retry_delay(c, &p->remove_delay, retry_after_ms);
+		p->remove_again = c->now.mono_ms + wait;
+	}
 	if (j == NULL) {
 		c->orphans_due = true; /* it is asked again if it does not go */
 		if (!done)
