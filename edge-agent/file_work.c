@@ -129,13 +129,14 @@ static int write_eval(file_work *w)
 {
 	int64_t rounds[WINDOW_MAX];
 	eval_result result;
-	size_t n = round_window(w->action.round.output_dir, w->action.round.uid, w->action.round.round, rounds);
-	int code;
+	size_t n;
+	int code = round_window(w->action.round.output_dir, w->action.round.uid, w->action.round.round, rounds, &n, &w->err);
 
-	if (n == 0)
-		return error_set(&w->err, ERROR_NOT_FOUND, "the samples of round %lld are not in %s/data/train", (long long)w->action.round.round,
+	if (code == ERROR_NOT_FOUND)
+		return error_set(&w->err, code, "the samples of round %lld are not in %s/data/train", (long long)w->action.round.round,
 			w->action.round.output_dir);
-	code = eval_data_write(w->action.round.output_dir, rounds, n, w->stop, &result, &w->err);
+	if (code == 0)
+		code = eval_data_write(w->action.round.output_dir, rounds, n, w->stop, &result, &w->err);
 	if (code == 0) {
 		w->result.eval.samples = result.samples;
 		if (result.skipped[0])

@@ -15,7 +15,7 @@
 #include "edge-agent/dataset/watch.h"
 #include "edge-agent/file_work.h"
 
-enum { WATCH_INTERVAL_MS = 10, SAVE_BYTES = 4 * 1024 * 1024 };
+enum { WATCH_INTERVAL_MS = 10, SAVE_BYTES = 4 * 1024 * 1024, RETRY_MIN_MS = 1000 };
 
 typedef struct job job;
 typedef struct dataset dataset;
@@ -39,6 +39,7 @@ struct dataset {
 	job *running, *waiting;
 	bool look_wanted, wanted; /* wanted: the core listed it in this sync */
 	bool dropped;             /* free it when nothing runs */
+	bool failing;             /* the last look found a file that it could not read */
 	atomic_bool stop;
 	int64_t saved_size, saved_generation;
 	int64_t said_skipped; /* lines left out, as the log said last */
@@ -49,17 +50,19 @@ struct files {
 	files_config config;
 	files_events events;
 	dataset *datasets;
-	uv_timer_t slow;
+	uv_timer_t slow, again; /* looks at all; looks at those that failed */
+	uint64_t again_ms;
 	atomic_bool stop;
-	int running;
-	bool stopping, closed;
+	int running, timers;
+	bool stopping;
 };
 
 static void run_next(dataset *d);
+static void on_again(uv_timer_t *timer);
 
 static void free_if_done(files *f)
 {
-	if (f->stopping && f->closed && f->running == 0 && !f->datasets)
+	if (f->stopping && f->timers == 0 && f->running == 0 && !f->datasets)
 		free(f);
 }
 
@@ -138,6 +141,24 @@ static void say_skipped(dataset *d, const scan_view *v)
 	d->said_skipped = v->skipped;
 }
 
+/* Nobody tells that a file can be read again. For one that is missing, the watch does. */
+static void look_again(dataset *d, int code)
+{
+	files *f = d->files;
+	bool any = false;
+
+	d->failing = code != 0 && code != ERROR_NOT_FOUND;
+	for (const dataset *each = f->datasets; each; each = each->next)
+		any = any || (each->failing && !each->dropped);
+	if (!any) {
+		f->again_ms = RETRY_MIN_MS;
+		uv_timer_stop(&f->again);
+	} else if (!uv_is_active((uv_handle_t *)&f->again)) {
+		uv_timer_start(&f->again, on_again, f->again_ms, 0);
+		f->again_ms = f->again_ms * 2 < (uint64_t)f->config.look_ms ? f->again_ms * 2 : (uint64_t)f->config.look_ms;
+	}
+}
+
 static void tell(dataset *d)
 {
 	scan_view v;
@@ -148,6 +169,7 @@ static void tell(dataset *d)
 	if (v.more || !v.looked)
 		return;
 	say_skipped(d, &v);
+	look_again(d, v.code);
 	problem = mem_strdup(v.code ? v.error : NULL);
 	if (problem)
 		file_work_hide_root(d->files->config.root_dir, problem);
@@ -255,6 +277,15 @@ static void want_look(dataset *d)
 static void on_change(void *arg)
 {
 	want_look(arg);
+}
+
+static void on_again(uv_timer_t *timer)
+{
+	files *f = timer->data;
+
+	for (dataset *d = f->datasets; d; d = d->next)
+		if (d->failing && !d->dropped)
+			want_look(d);
 }
 
 static void on_slow(uv_timer_t *timer)
@@ -430,8 +461,11 @@ files *files_new(uv_loop_t *loop, const files_config *config, const files_events
 	f->config = *config;
 	f->config.root_dir = config->root_dir ? config->root_dir : "";
 	f->events = *events;
+	f->again_ms = RETRY_MIN_MS;
+	f->timers = 2;
 	uv_timer_init(loop, &f->slow);
-	f->slow.data = f;
+	uv_timer_init(loop, &f->again);
+	f->slow.data = f->again.data = f;
 	return f;
 }
 
@@ -439,7 +473,7 @@ static void on_closed(uv_handle_t *handle)
 {
 	files *f = handle->data;
 
-	f->closed = true;
+	f->timers--;
 	free_if_done(f);
 }
 
@@ -455,4 +489,5 @@ void files_stop(files *f)
 			dataset_drop(d);
 	}
 	uv_close((uv_handle_t *)&f->slow, on_closed);
+	uv_close((uv_handle_t *)&f->again, on_closed);
 }

@@ -41,13 +41,13 @@ enum round_outcome { ROUND_WRITTEN, ROUND_ADOPTED };
  * Also makes `{outputDir}/train`, where the worker's models go. */
 int round_write(scanner *s, const round_request *r, enum round_outcome *outcome, manifest *out, error *err);
 
-/* The manifest of a round's folder, whosever it is. NOT_FOUND: no such folder. CORRUPT: no readable manifest, or a file that it lists is
- * missing or of another size. */
+/* The manifest of a round's folder, whosever it is. NOT_FOUND: no such folder. CORRUPT: no manifest that makes sense, or a file that it lists
+ * is missing or of another size. */
 int round_read(const char *output_dir, int64_t round, manifest *out, error *err);
 
-/* The eval window of a round (core/window.h), oldest first; reads no more manifests than it needs. Returns how many; 0 if the folder of
- * that round is not there or not this job's. */
-size_t round_window(const char *output_dir, const char *uid, int64_t round, int64_t out[WINDOW_MAX]);
+/* The eval window of a round (core/window.h), oldest first, *n rounds; reads no more manifests than it needs. NOT_FOUND: the folder of that
+ * round is not there, not whole, or not this job's. Earlier rounds of which that is so are passed over; one that cannot be read is an error. */
+int round_window(const char *output_dir, const char *uid, int64_t round, int64_t out[WINDOW_MAX], size_t *n, error *err);
 
 /* "{output_dir}/data/{kind}/{round}[/{file}]" ; file may be NULL. To be freed. */
 char *round_path(const char *output_dir, const char *kind, int64_t round, const char *file);

@@ -43,12 +43,14 @@ static int check_files(const manifest *m, const char *dir, error *err)
 	for (size_t i = 0; i < m->n_files; i++) {
 		struct stat st;
 		char *path = mem_printf("%s/%s", dir, m->files[i].name);
-		bool right = stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == m->files[i].bytes;
-		if (!right)
-			error_set(err, ERROR_CORRUPT, "%s is missing or not of the size that its manifest says", path);
+		int errnum = stat(path, &st) == 0 ? 0 : errno, code = 0;
+		if (errnum != 0 && errnum != ENOENT && errnum != ENOTDIR)
+			code = error_errno(err, errnum, "cannot look at %s", path);
+		else if (errnum != 0 || !S_ISREG(st.st_mode) || st.st_size != m->files[i].bytes)
+			code = error_set(err, ERROR_CORRUPT, "%s is missing or not of the size that its manifest says", path);
 		free(path);
-		if (!right)
-			return ERROR_CORRUPT;
+		if (code != 0)
+			return code;
 	}
 	return 0;
 }
@@ -86,44 +88,53 @@ done:
 }
 
 /* The numbers of all round folders, highest first; to be freed. */
-static int64_t *round_numbers(const char *output_dir, size_t *n)
+static int round_numbers(const char *output_dir, int64_t **all, size_t *n, error *err)
 {
 	char *path = mem_printf("%s/data/train", output_dir);
-	int64_t *all = numbered_list(path, n);
+	int code = numbered_list(path, all, n, err);
 	free(path);
-	return all;
+	return code;
 }
 
-/* The round as the window sees it; false if the folder is not that job's. */
-static bool window_read(const char *output_dir, const char *uid, int64_t round, window_round *out)
+/* The round as the window sees it. NOT_FOUND: the folder holds no whole round of that job. */
+static int window_read(const char *output_dir, const char *uid, int64_t round, window_round *out, error *err)
 {
 	manifest *m = mem_alloc(sizeof *m);
-	bool ours = round_read(output_dir, round, m, NULL) == 0 && strcmp(m->uid, uid) == 0 && m->round == round;
-	*out = (window_round){.round = round, .from = m->from, .to = m->to};
+	int code = round_read(output_dir, round, m, err);
+	if (code == ERROR_CORRUPT || (code == 0 && (strcmp(m->uid, uid) != 0 || m->round != round)))
+		code = error_set(err, ERROR_NOT_FOUND, "the folder of round %lld does not hold it", (long long)round);
+	if (code == 0)
+		*out = (window_round){.round = round, .from = m->from, .to = m->to};
 	free(m);
-	return ours;
+	return code;
 }
 
-size_t round_window(const char *output_dir, const char *uid, int64_t round, int64_t out[WINDOW_MAX])
+int round_window(const char *output_dir, const char *uid, int64_t round, int64_t out[WINDOW_MAX], size_t *n_out, error *err)
 {
-	window_round one;
+	window_round one = {0};
 	window w;
-	if (!window_read(output_dir, uid, round, &one))
-		return 0;
-	size_t n;
-	int64_t *all = round_numbers(output_dir, &n);
+	int64_t *all = NULL;
+	size_t n = 0;
+	*n_out = 0;
+	int code = window_read(output_dir, uid, round, &one, err);
+	if (code == 0)
+		code = round_numbers(output_dir, &all, &n, err);
 	bool more = one.from > 0;
 	int reads = 0;
 	window_start(&w, &one);
-	for (size_t i = 0; i < n && more && reads < WINDOW_READS_MAX; i++) {
+	for (size_t i = 0; i < n && more && code == 0 && reads < WINDOW_READS_MAX; i++) {
 		if (all[i] >= round)
 			continue;
 		reads++;
-		if (window_read(output_dir, uid, all[i], &one))
+		int read = window_read(output_dir, uid, all[i], &one, err);
+		if (read == 0)
 			more = window_offer(&w, &one);
+		else if (read != ERROR_NOT_FOUND)
+			code = read;
 	}
 	free(all);
-	for (size_t i = 0; i < w.n; i++)
+	for (size_t i = 0; i < w.n && code == 0; i++)
 		out[i] = w.rounds[w.n - 1 - i];
-	return w.n;
+	*n_out = code == 0 ? w.n : 0;
+	return code;
 }

@@ -104,7 +104,8 @@ static int keep_versions(const deploy_plan *plan, const char *versions, const mo
 static void prune(const deploy_plan *plan, const char *versions)
 {
 	size_t n, kept = 0, keep = plan->keep > 0 ? plan->keep : DEPLOY_KEEP_DEFAULT;
-	int64_t *all = numbered_list(versions, &n);
+	int64_t *all;
+	numbered_list(versions, &all, &n, NULL);
 	for (size_t i = 0; i < n; i++) {
 		if (all[i] == 0 || all[i] == plan->round || kept + 1 < keep) {
 			kept += all[i] != 0 && all[i] != plan->round;
@@ -129,7 +130,8 @@ static bool is_kept(const deploy_plan *plan, const char *versions, const char *p
 	bool kept = false;
 	if (model_digest(path, plan->stop, &there, NULL) != 0)
 		return false;
-	int64_t *all = numbered_list(versions, &n);
+	int64_t *all;
+	numbered_list(versions, &all, &n, NULL);
 	for (size_t i = 0; i < n && !kept; i++) {
 		char *version = mem_printf("%s/%lld", versions, (long long)all[i]);
 		DIR *dir = all[i] != 0 ? opendir(version) : NULL;

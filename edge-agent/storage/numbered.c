@@ -31,28 +31,35 @@ static int descending(const void *a, const void *b)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-int64_t *numbered_list(const char *folder, size_t *n)
+int numbered_list(const char *folder, int64_t **all, size_t *n, error *err)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
-	int64_t *all = NULL;
 	size_t room = 0;
+	*all = NULL;
 	*n = 0;
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+	if (dir == NULL)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "cannot read the folder %s", folder);
+	while ((errno = 0, entry = readdir(dir)) != NULL) {
 		int64_t number = numbered_parse(entry->d_name, strlen(entry->d_name));
 		if (number < 0)
 			continue;
 		if (*n == room) {
 			room = room == 0 ? 64 : room * 2;
-			all = mem_resize_array(all, room, sizeof *all);
+			*all = mem_resize_array(*all, room, sizeof **all);
 		}
-		all[(*n)++] = number;
+		(*all)[(*n)++] = number;
 	}
-	if (dir != NULL)
-		closedir(dir);
-	if (*n > 0)
-		qsort(all, *n, sizeof *all, descending);
-	return all;
+	int code = errno == 0 ? 0 : error_errno(err, errno, "cannot read the folder %s", folder);
+	closedir(dir);
+	if (code != 0) {
+		free(*all);
+		*all = NULL;
+		*n = 0;
+	} else if (*n > 0) {
+		qsort(*all, *n, sizeof **all, descending);
+	}
+	return code;
 }
 
 static bool leftover(const char *name)

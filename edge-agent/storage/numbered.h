@@ -9,8 +9,9 @@
 
 /* The number >= 0 that the text is, written as we write it (no sign, no leading zero, at most 16 digits); -1 if it is none. */
 int64_t numbered_parse(const char *text, size_t len);
-/* All entries of the folder whose names are numbers, highest first; *n is how many. To be freed; NULL if there are none (or no folder). */
-int64_t *numbered_list(const char *folder, size_t *n);
+/* All entries of the folder whose names are numbers, highest first; *n is how many. To be freed; NULL if there are none (or no folder). After
+ * an error, too. */
+int numbered_list(const char *folder, int64_t **all, size_t *n, error *err);
 /* Remove what killed runs left in it: entries named `.{number}.tmp` and `.{number}.old`. What cannot be removed stays. */
 void numbered_clean(const char *folder);
 /* Put `{folder}/.{number}.tmp`, which is complete and synced, in the place of `{folder}/{number}`; an old one goes. Durable. */

@@ -68,8 +68,8 @@ static eval_result assemble(fixture *f, int64_t round)
 	int64_t rounds[WINDOW_MAX];
 	eval_result result;
 	error err = {0};
-	size_t n = round_window(f->out, UID, round, rounds);
-	if (eval_data_write(f->out, rounds, n, NULL, &result, &err) != 0)
+	size_t n;
+	if (round_window(f->out, UID, round, rounds, &n, &err) != 0 || eval_data_write(f->out, rounds, n, NULL, &result, &err) != 0)
 		fail_msg("%s", err.text);
 	return result;
 }

@@ -416,6 +416,7 @@ static void the_window_is_read_from_the_folders(void **state)
 	(void)state;
 	fixture *f = make_fixture(FORMAT_TXT);
 	int64_t offset = 0, line = 0, in[WINDOW_MAX];
+	size_t n;
 	for (int round = 1; round <= 12; round++) {
 		kit_append_lines(f->path, "s", round * 10, round * 10 + 2);
 		round_request r = request(f, round, line, offset, line, 0.5);
@@ -427,14 +428,16 @@ static void the_window_is_read_from_the_folders(void **state)
 			offset = r.end.size;
 		}
 	}
-	assert_int_equal(round_window(f->out, UID, 13, in), 0);
-	assert_int_equal(round_window(f->out, UID, 4, in), 0);
-	assert_int_equal(round_window(f->out, UID, 3, in), 3);
+	assert_int_equal(round_window(f->out, UID, 13, in, &n, NULL), ERROR_NOT_FOUND);
+	assert_int_equal(round_window(f->out, UID, 4, in, &n, NULL), ERROR_NOT_FOUND);
+	assert_int_equal(round_window(f->out, UID, 3, in, &n, NULL), 0);
+	assert_int_equal(n, 3);
 	/* 4 is not this job's, so the chain ends at 5. */
 	static const int64_t expected[] = {5, 7, 8, 10, 11};
-	assert_int_equal(round_window(f->out, UID, 11, in), 5);
+	assert_int_equal(round_window(f->out, UID, 11, in, &n, NULL), 0);
+	assert_int_equal(n, 5);
 	assert_memory_equal(in, expected, sizeof expected);
-	assert_int_equal(round_window("/nowhere/at/all", UID, 1, in), 0);
+	assert_int_equal(round_window("/nowhere/at/all", UID, 1, in, &n, NULL), ERROR_NOT_FOUND);
 	free_fixture(f);
 }
 
