@@ -11,6 +11,14 @@
 #
 # Libraries of the system: see IlmareLibraries.cmake.
 include_guard(GLOBAL)
+include(CheckCSourceCompiles)
+
+check_c_source_compiles("
+#include <stddef.h>
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *old, size_t size);
+int main(void) { return __libc_realloc(__libc_malloc(1), 2) == __libc_calloc(1, 1); }" ILMARE_LIBC_MALLOC)
 
 function(ilmare_folders)
 	foreach(dir IN LISTS ARGN)
@@ -34,6 +42,10 @@ endfunction()
 function(ilmare_program target)
 	cmake_parse_arguments(PARSE_ARGV 1 arg "MAN" "" "SOURCES;LIBS")
 	add_executable(${target} ${arg_SOURCES})
+	# Where the C library has its allocator under a second name, also memory that libraries ask for is never refused: common/mem_guard.c.
+	if(ILMARE_LIBC_MALLOC AND NOT ILMARE_SANITIZE AND NOT ILMARE_FUZZ)
+		target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/common/mem_guard.c")
+	endif()
 	target_link_libraries(${target} PRIVATE ${arg_LIBS})
 	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 	ilmare_install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_SBINDIR}")
