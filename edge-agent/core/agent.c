@@ -27,7 +27,7 @@ void edge_config_init(edge_config *c)
 		.provisional_max = 64,
 		.provisional_bytes_max = 4 * 1024 * 1024,
 		.provisional_ms = INT64_C(24) * 3600 * 1000,
-		.jobs_max = 256,
+		.jobs_max = 1024,
 		.datasets_max = 256,
 		.posts_max = 64,
 	};
@@ -189,23 +189,36 @@ static bool publish(edge_agent *a, moment now, edge_action *out)
 		(birth_publish(a, now, out) || outbox__publish(a, now, out) || status__publish(a, now, out) || stats__publish(a, now, out));
 }
 
+/* What is over the limit is begun when one of those under way comes back. */
 static bool file_action(edge_agent *a, moment now, edge_action *out)
 {
-	for (size_t i = 0; i < a->n_jobs; i++) {
+	for (size_t i = 0; i < a->n_jobs && a->n_running < RUNNING_MAX; i++) {
 		if (job__action(a, a->jobs[i], now, out))
 			return true;
 	}
 	return false;
 }
 
-bool edge_agent_next(edge_agent *a, moment now, edge_action *out)
+static bool judge(edge_agent *a, moment now, edge_action *out)
 {
-	a->stale = false;
-	a->wake = MOMENT_NEVER;
-	*out = (edge_action){0};
 	posts__judge(a, now);
 	/* Making the commit may find out that there is no room for a post. */
-	return posts__reply(a, out) || commit__gather(a, now, out) || posts__reply(a, out) || publish(a, now, out) || file_action(a, now, out);
+	return posts__reply(a, out) || commit__gather(a, now, out) || posts__reply(a, out);
+}
+
+bool edge_agent_next(edge_agent *a, moment now, edge_action *out)
+{
+	/* A message that goes out changes nothing that posts and drafts are judged by: with a thousand to publish, they are not judged as often. */
+	bool judged = a->judged && !a->stale && now.mono_ms < a->judged_wake;
+
+	a->stale = a->judged = false;
+	a->wake = judged ? a->judged_wake : MOMENT_NEVER;
+	*out = (edge_action){0};
+	if (!judged && judge(a, now, out))
+		return true;
+	a->judged_wake = a->wake;
+	a->judged = publish(a, now, out);
+	return a->judged || file_action(a, now, out);
 }
 
 int64_t edge_agent_wake(const edge_agent *a)

@@ -42,7 +42,7 @@ typedef struct edge_config {
 	int64_t round_bytes_max;                /* 1 GiB */
 	size_t provisional_max, provisional_bytes_max; /* 64, 4 MiB */
 	int64_t provisional_ms;                        /* 24 h of uptime */
-	size_t jobs_max, datasets_max;                 /* 256, 256: more are refused, visibly */
+	size_t jobs_max, datasets_max;                 /* 1024, 256: more are refused, visibly */
 	size_t posts_max;                              /* worker posts waiting for their commit: 64; more get 503 */
 } edge_config;
 /* The defaults above; node, session, seed, version are the caller's. */

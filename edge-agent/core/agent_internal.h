@@ -163,6 +163,9 @@ typedef struct post {
 	worker_match match;
 } post;
 
+/* File actions at a time, of all jobs: more than the shell's threads, so that none of them waits for the core, and few enough to look through. */
+enum { RUNNING_MAX = 16 };
+
 typedef struct running { /* a file action under way; owns what the shell was given */
 	arena *mem;
 	uint64_t id, serial;
@@ -224,6 +227,8 @@ struct edge_agent {
 	char *out_topic, *out_payload; /* of the last PUBLISH */
 	bool stale;                    /* fed since the last turn */
 	int64_t wake;
+	bool judged;         /* the last action was a PUBLISH, and before it there was nothing to reply or to commit … */
+	int64_t judged_wake; /* … until then */
 	edge_counters counters;
 };
 

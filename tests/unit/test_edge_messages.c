@@ -353,6 +353,40 @@ static void test_bounds(void **state)
 	bench_fini(&b);
 }
 
+/* Many jobs that all have files to look at: few at a time, and all of them in the end. */
+static void test_file_actions_at_a_time(void **state)
+{
+	bench b;
+	size_t ended = 0;
+	(void)state;
+
+	bench_init(&b);
+	bench_ready(&b);
+	bench_append(&b, 3);
+	b.hold[EDGE_LOCATE] = true;
+	for (int i = 0; i < 40; i++) {
+		char name[32], uid[32], out[32];
+		desired d;
+
+		snprintf(name, sizeof(name), "job-%d", i);
+		snprintf(uid, sizeof(uid), "uid-%d", i);
+		snprintf(out, sizeof(out), "/out/%d", i);
+		d = bench_desired(uid, 1, STAGE_TRAIN, PHASE_WAITING);
+		d.job.name = name;
+		d.output_dir = out;
+		bench_send(&b, &d);
+	}
+	bench_sleep(&b, 60 * 1000);
+	assert_int_equal(b.n_held, 16);
+	while (ended < b.n_held) {
+		bench_end_held(&b, ended++, 0);
+		bench_turn(&b);
+		assert_true(b.n_held - ended <= 16);
+	}
+	assert_int_equal(ended, 40);
+	bench_fini(&b);
+}
+
 static void test_datasets_follow_the_same_rules(void **state)
 {
 	bench b;
@@ -436,6 +470,7 @@ int main(void)
 		cmocka_unit_test(test_empty_payload_is_no_news),
 		cmocka_unit_test(test_bad_messages_are_counted_and_change_nothing),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_file_actions_at_a_time),
 		cmocka_unit_test(test_datasets_follow_the_same_rules),
 		cmocka_unit_test(test_restart_keeps_the_inventory),
 	};
