@@ -18,6 +18,7 @@
 #include "common/turn.h"
 #include "common/version.h"
 #include "edge-agent/core/agent.h"
+#include "edge-agent/credential_file.h"
 #include "edge-agent/files.h"
 #include "edge-agent/observe.h"
 #include "edge-agent/store/store.h"
@@ -54,6 +55,28 @@ static void commit(app *a, const edge_action *action)
 	edge_agent_done(a->agent, action->id, &result, clock_now());
 }
 
+static void ask(app *a, const edge_action *action)
+{
+	struct mqtt_message m = {.topic = action->ask.topic,
+		.payload = action->ask.payload,
+		.len = strlen(action->ask.payload),
+		.response_topic = action->ask.response_topic,
+		.correlation = action->ask.correlation,
+		.correlation_len = action->ask.correlation_len};
+
+	mqtt_agent_once(a->mqtt, m);
+}
+
+static void keep(app *a, const edge_action *action)
+{
+	edge_result result = {0};
+	error err = {0};
+
+	result.code = credential_file_write(a->options->state_dir, action->keep.text, &err);
+	result.text = err.text;
+	edge_agent_done(a->agent, action->id, &result, clock_now());
+}
+
 static void perform(app *a, const edge_action *action)
 {
 	switch (action->kind) {
@@ -65,6 +88,12 @@ static void perform(app *a, const edge_action *action)
 		break;
 	case EDGE_PUBLISH:
 		mqtt_agent_say(a->mqtt, action->publish.topic, action->publish.payload, action->publish.retained);
+		break;
+	case EDGE_ASK:
+		ask(a, action);
+		break;
+	case EDGE_KEEP:
+		keep(a, action);
 		break;
 	case EDGE_LOCATE:
 	case EDGE_MEASURE:
@@ -107,6 +136,7 @@ static void on_up(void *ctx, bool session_present)
 	app *a = ctx;
 
 	(void)session_present;
+	edge_agent_secure(a->agent, mqtt_client_is_secure(a->mqtt));
 	edge_agent_link(a->agent, true, clock_now());
 	turn_go(&a->turn);
 }
@@ -138,10 +168,16 @@ static void on_message(void *ctx, const struct mqtt_message *m)
 {
 	app *a = ctx;
 	error err = {0};
+	int code = 0;
 
 	if (strcmp(m->topic, a->presence_topic) == 0)
 		a->rival |= is_rival(a, m);
-	else if (edge_agent_message(a->agent, m->topic, m->payload, m->len, clock_now(), &err) != 0)
+	else if (m->correlation)
+		code =
+			edge_agent_response(a->agent, m->topic, m->payload, m->len, m->retained, m->correlation, m->correlation_len, clock_now(), &err);
+	else
+		code = edge_agent_message(a->agent, m->topic, m->payload, m->len, clock_now(), &err);
+	if (code != 0)
 		log_warn("link", "a message is refused", L_STR("topic", m->topic), L_STR("error", err.text));
 }
 
@@ -204,6 +240,23 @@ static void on_metrics(void *ctx, buf *out)
 
 /* ---- life ---- */
 
+/* A file that cannot be read costs a question; one that cannot be removed is where it should not be. */
+static int restore_credentials(app *a, error *err)
+{
+	const edge_options *o = a->options;
+	error why = {0};
+	char *text = NULL;
+
+	if (strcmp(o->credentials_keep, "disk") != 0)
+		return credential_file_write(o->state_dir, NULL, err);
+	if (credential_file_read(o->state_dir, &text, &why) != 0)
+		log_warn("credentials", "what was kept cannot be read; it is asked for anew", L_STR("error", why.text));
+	if (text)
+		edge_agent_restore_credentials(a->agent, text, strlen(text));
+	file_secret_free(text);
+	return 0;
+}
+
 static int start_core(app *a, error *err)
 {
 	const edge_options *o = a->options;
@@ -231,6 +284,7 @@ static int start_core(app *a, error *err)
 	config.provisional_max = (size_t)o->provisional_max;
 	config.provisional_bytes_max = (size_t)o->provisional_bytes_max;
 	config.provisional_ms = o->provisional_ms;
+	config.keep_credentials = strcmp(o->credentials_keep, "disk") == 0;
 	a->agent = edge_agent_new(&config);
 
 	if (file_make_dirs(o->state_dir, 0700, err) != 0)
@@ -239,6 +293,8 @@ static int start_core(app *a, error *err)
 	code = store_open(path, o->node, &a->store, &fresh, err);
 	if (code == 0)
 		code = store_restore(a->store, a->agent, err);
+	if (code == 0)
+		code = restore_credentials(a, err);
 	if (code == 0)
 		log_info("store", fresh ? "a new store is begun" : "restored", L_STR("path", path));
 	free(path);
@@ -289,7 +345,8 @@ static int start_link(app *a, error *err)
 	struct mqtt_callbacks callbacks = {
 		.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch, .on_room = on_room};
 	char *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
-	struct mqtt_subscription subscriptions[] = {{.filter = filter, .qos = 1, .retain_as_published = true}, {.qos = 1, .no_local = true}};
+	struct mqtt_subscription subscriptions[] = {
+		{.filter = filter, .qos = 1, .no_local = true, .retain_as_published = true}, {.qos = 1, .no_local = true}};
 	mqtt_agent agent = {
 		.client_id = a->options->node, .certificate_name = a->options->node, .subscriptions = subscriptions, .n_subscriptions = 2};
 

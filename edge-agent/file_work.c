@@ -272,6 +272,8 @@ static int perform(file_work *w)
 	case EDGE_COMMIT:
 	case EDGE_REPLY:
 	case EDGE_PUBLISH:
+	case EDGE_ASK:
+	case EDGE_KEEP:
 		break;
 	}
 	return error_set(&w->err, ERROR_INTERNAL, "action %d is not file work", (int)w->action.kind);

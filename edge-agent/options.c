@@ -139,6 +139,14 @@ static const config_row rows[] = {
 		.min = 1,
 		.max = 1000,
 		.help = "Deployed versions kept below {outputDir}/deployed, beside the one that was there first."},
+	{.key = "credentials.keep",
+		.type = CONFIG_ENUM,
+		.offset = AT(credentials_keep),
+		.fallback = "memory",
+		.choices = "memory|disk",
+		.help = "Where keys of object stores are held: in memory alone, and asked for after a restart, or on the disk too, in a file in "
+				"stateDir "
+				"that only this user can read, so that a device that starts without a link can go on."},
 	{.key = "provisional.max",
 		.type = CONFIG_INT,
 		.offset = AT(provisional_max),

@@ -70,6 +70,7 @@ void edge_agent_free(edge_agent *a)
 	free(a->datasets);
 	files__fini(a);
 	status__fini(a);
+	credentials__fini(a);
 	store_meta_fini(&a->meta);
 	store_meta_fini(&a->meta_next);
 	for (size_t i = 0; i < a->config.n_capabilities; i++)
@@ -77,6 +78,7 @@ void edge_agent_free(edge_agent *a)
 	free(a->capabilities);
 	free(a->out_topic);
 	free(a->out_payload);
+	free(a->out_response);
 	free(a->node);
 	free(a->root);
 	free(a->version);
@@ -142,6 +144,7 @@ void edge_agent_start(edge_agent *a, moment now)
 	for (size_t i = 0; i < a->n_jobs; i++)
 		outbox__sync(a->jobs[i], now);
 	files__refresh(a);
+	credentials__refresh(a, now);
 	a->stale = true;
 }
 
@@ -151,6 +154,7 @@ void edge_agent_link(edge_agent *a, bool up, moment now)
 {
 	a->linked = up;
 	a->stale = true;
+	credentials__link(a, now);
 	if (!up)
 		return;
 	a->birth_due = true;
@@ -186,7 +190,8 @@ static bool birth_publish(edge_agent *a, moment now, edge_action *out)
 static bool publish(edge_agent *a, moment now, edge_action *out)
 {
 	return a->linked && !a->full &&
-		(birth_publish(a, now, out) || outbox__publish(a, now, out) || status__publish(a, now, out) || stats__publish(a, now, out));
+		(birth_publish(a, now, out) || outbox__publish(a, now, out) || status__publish(a, now, out) || stats__publish(a, now, out) ||
+			credentials__ask(a, now, out));
 }
 
 /* What is over the limit is begun when one of those under way comes back. */
@@ -218,7 +223,7 @@ bool edge_agent_next(edge_agent *a, moment now, edge_action *out)
 		return true;
 	a->judged_wake = a->wake;
 	a->judged = publish(a, now, out);
-	return a->judged || file_action(a, now, out);
+	return a->judged || credential_keep__next(a, now, out) || file_action(a, now, out);
 }
 
 int64_t edge_agent_wake(const edge_agent *a)
@@ -252,6 +257,7 @@ void edge_agent_counters(const edge_agent *a, edge_counters *out)
 	for (size_t i = 0; i < a->n_kept; i++)
 		out->provisional += !a->kept[i]->putting;
 	out->unsettled = rows_unsettled(a);
+	credentials__count(a, out);
 }
 
 const record *edge_agent_record(const edge_agent *a, const char *uid)

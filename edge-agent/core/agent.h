@@ -43,6 +43,7 @@ typedef struct edge_config {
 	size_t provisional_max, provisional_bytes_max; /* 64, 4 MiB */
 	int64_t provisional_ms;                        /* 24 h of uptime */
 	size_t jobs_max, datasets_max;                 /* 1024, 256: more are refused, visibly */
+	bool keep_credentials;                         /* EDGE_KEEP is asked for; else they are held in memory alone */
 	size_t posts_max;                              /* worker posts waiting for their commit: 64; more get 503 */
 } edge_config;
 /* The defaults above; node, session, seed, version are the caller's. */
@@ -57,16 +58,24 @@ void edge_agent_restore_meta(edge_agent *a, const store_meta *meta);            
 void edge_agent_restore_job(edge_agent *a, record *r);                            /* taken */
 void edge_agent_restore_dataset(edge_agent *a, const char *document, size_t len); /* a dataset_doc; unreadable ones are dropped, logged */
 void edge_agent_restore_provisional(edge_agent *a, const provisional *p);         /* copied */
+/* What EDGE_KEEP gave last; the caller overwrites it. What cannot be read is left out, logged. */
+void edge_agent_restore_credentials(edge_agent *a, const char *text, size_t len);
 void edge_agent_start(edge_agent *a, moment now);
 
 /* ---- what happens ---- */
 
 /* The link is up (each connect) or down. Up: the birth goes out, and all that is unsettled again. */
 void edge_agent_link(edge_agent *a, bool up, moment now);
+/* The link is up over TLS, with the broker's certificate verified: only then credentials are asked for. Before edge_agent_link; false at first. */
+void edge_agent_secure(edge_agent *a, bool secure);
 /* The link takes a further message of any size, or none at present: nothing is published until it does. Taken as true before the first call. */
 void edge_agent_room(edge_agent *a, bool room);
 /* A message of this node's subscription. Malformed ones are counted and reported as an error text for the log; nothing else happens. */
 int edge_agent_message(edge_agent *a, const char *topic, const void *payload, size_t len, moment now, error *err);
+
+/* The same, of a message with correlation data: an answer to EDGE_ASK. No error text holds a part of a key. */
+int edge_agent_response(edge_agent *a, const char *topic, const void *payload, size_t len, bool retained, const void *correlation,
+	size_t correlation_len, moment now, error *err);
 
 /* A worker's post, decoded (taken by the core, freed there). EDGE_REPLY with this id follows, at once or after a commit. */
 void edge_agent_post(edge_agent *a, uint64_t id, worker_post *body, moment now);
@@ -94,6 +103,8 @@ enum edge_action_kind {
 	EDGE_COMMIT,     /* all changes in one transaction, durable */
 	EDGE_REPLY,      /* to a worker's post */
 	EDGE_PUBLISH,    /* QoS 1; no result is awaited */
+	EDGE_ASK,        /* a request for credentials: QoS 0, not retained, no result is awaited */
+	EDGE_KEEP,       /* credentials over a restart: durable, readable by nobody else */
 	EDGE_LOCATE,     /* does the file begin as the cursor says? */
 	EDGE_MEASURE,    /* which samples would a round take that begins there? */
 	EDGE_LOOK,       /* the manifest of a round's folder */
@@ -124,7 +135,7 @@ typedef struct edge_change {
 
 typedef struct edge_action {
 	enum edge_action_kind kind;
-	uint64_t id; /* for edge_agent_done; REPLY and PUBLISH need none */
+	uint64_t id; /* for edge_agent_done; REPLY, PUBLISH and ASK need none */
 	union {
 		struct {
 			const edge_change *changes;
@@ -139,6 +150,14 @@ typedef struct edge_action {
 			const char *topic, *payload;
 			bool retained;
 		} publish;
+		struct {
+			const char *topic, *payload, *response_topic;
+			const void *correlation;
+			size_t correlation_len;
+		} ask;
+		struct {
+			const char *text; /* for edge_agent_restore_credentials; NULL: nothing is to be kept, nor left there */
+		} keep;
 		struct { /* LOCATE and MEASURE */
 			const char *url;
 			enum dataset_format format;
@@ -210,13 +229,30 @@ void edge_agent_will(const edge_agent *a, char **topic, char **payload);
 /* A last presence before a clean stop. */
 void edge_agent_farewell(const edge_agent *a, char **topic, char **payload);
 
+/* ---- credentials, for who reads or writes an object store ---- */
+
+enum credential_state {
+	CREDENTIAL_NONE,    /* nothing says that this url needs any */
+	CREDENTIAL_AWAITED, /* it does, and they are not here yet */
+	CREDENTIAL_HELD,
+};
+typedef struct credential_keys { /* the core's, until the next call into it */
+	const char *version;
+	const char *endpoint; /* http(s)://host[:port]; NULL: the Secret does not say */
+	const char *access_key_id, *secret_access_key;
+	bool newest; /* false: the Secret has been changed, and the new ones are not here yet */
+} credential_keys;
+/* Whose keys a url needs: those of the longest url that is it or is above it, of the documents of this job or dataset (uid NULL: of all). */
+enum credential_state edge_agent_credential_for(const edge_agent *a, const char *uid, const char *url, credential_keys *out);
+
 /* ---- to be seen ---- */
 
 typedef struct edge_counters {
-	int64_t jobs, datasets, unsettled, provisional;       /* gauges */
-	int64_t published, settled, commits, commit_failures; /* since start */
+	int64_t jobs, datasets, unsettled, provisional, credentials_wanted, credentials_held; /* gauges */
+	int64_t published, settled, commits, commit_failures;                                 /* since start */
 	int64_t messages, messages_refused, posts, posts_refused, posts_stored;
 	int64_t messages_ignored; /* well-formed, but old news or not for this store (yet) */
+	int64_t credentials_asked, credentials_refused;
 	int64_t rounds_written, rounds_adopted, deployments, action_failures;
 } edge_counters;
 void edge_agent_counters(const edge_agent *a, edge_counters *out);

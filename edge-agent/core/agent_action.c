@@ -127,6 +127,8 @@ void edge_agent_done(edge_agent *a, uint64_t id, const edge_result *result, mome
 		commit__done(a, result, now);
 		return;
 	}
+	if (credential_keep__done(a, id, result, now))
+		return;
 	run = running_take(a, id);
 	if (run == NULL)
 		return;

@@ -204,6 +204,7 @@ static void committed(edge_agent *a, moment now)
 	provisional__committed(a);
 	meta_committed(a);
 	files__refresh(a);
+	credentials__refresh(a, now);
 }
 
 /* What was to be stored is to be stored again, unless something newer came. */

@@ -115,6 +115,32 @@ typedef struct job {
 	stats_memory stats;
 } job;
 
+/* ---- credentials ---- */
+
+enum { CREDENTIALS_MAX = 256 };
+
+typedef struct credential_use { /* a job or dataset whose document names the Secret, and for which urls */
+	enum credential_owner kind;
+	char *name, *uid;
+	char **urls;
+	size_t n_urls;
+} credential_use;
+
+typedef struct credential { /* one Secret */
+	char *ns, *secret;
+	char *wanted; /* the version that the newest document names; NULL: there is no such Secret at present */
+	char *next_wanted;
+	stamp wanted_at; /* of that document */
+	credential_use *uses;
+	size_t n_uses;
+	char *version, *endpoint, *key_id, *key; /* what is held; key NULL: nothing */
+	bool asked;                              /* with this: */
+	unsigned char correlation[16];
+	int64_t due; /* when it is asked for (again), if it is lacking */
+	int attempts;
+	char *refused; /* the reason that was told last; NULL: none since it was held */
+} credential;
+
 /* ---- the rest of the agent ---- */
 
 typedef struct dataset { /* one of dataset documents */
@@ -221,11 +247,22 @@ struct edge_agent {
 	size_t n_running;
 	commit commit;
 
+	credential **credentials;
+	size_t n_credentials;
+	bool secure, insecure_told; /* secure: see edge_agent_secure */
+	struct {
+		bool due, active;
+		uint64_t id;
+		char *text; /* that the shell was given */
+		int attempts;
+		int64_t retry_at;
+	} keep;
+
 	bool linked, full, birth_due; /* full: the link takes no message at present */
 	int64_t birth_at;             /* when an unanswered birth goes out again */
 	int birth_attempts;
-	char *out_topic, *out_payload; /* of the last PUBLISH */
-	bool stale;                    /* fed since the last turn */
+	char *out_topic, *out_payload, *out_response; /* of the last PUBLISH or ASK */
+	bool stale;                                   /* fed since the last turn */
 	int64_t wake;
 	bool judged;         /* the last action was a PUBLISH, and before it there was nothing to reply or to commit … */
 	int64_t judged_wake; /* … until then */
@@ -374,6 +411,22 @@ void outbox__link_up(job *j, moment now);
 /* A random time within a window that doubles with the attempts made so far. */
 int64_t outbox__delay(edge_agent *a, int attempts);
 bool outbox__publish(edge_agent *a, moment now, edge_action *out);
+
+/* ---- credentials.c, credential_keep.c ---- */
+
+/* After documents changed: what is needed. */
+void credentials__refresh(edge_agent *a, moment now);
+void credentials__link(edge_agent *a, moment now); /* there is another, or none */
+bool credentials__ask(edge_agent *a, moment now, edge_action *out);
+void credentials__count(const edge_agent *a, edge_counters *out);
+void credentials__fini(edge_agent *a);
+credential *credential__entry(edge_agent *a, const char *ns, const char *secret); /* NULL: there are too many */
+void credential__hold(credential *c, const char *version, const char *endpoint, const char *key_id, const char *key);
+void credential__wipe(char **text); /* overwrite, free, NULL */
+void credential_keep__changed(edge_agent *a);
+bool credential_keep__next(edge_agent *a, moment now, edge_action *out);
+bool credential_keep__done(edge_agent *a, uint64_t id, const edge_result *result, moment now); /* true: it was that */
+void credential_keep__fini(edge_agent *a);
 
 /* ---- presence.c, status.c ---- */
 

@@ -391,6 +391,8 @@ void job__result(edge_agent *a, job *j, const running *run, const edge_result *t
 	case EDGE_COMMIT:
 	case EDGE_REPLY:
 	case EDGE_PUBLISH:
+	case EDGE_ASK:
+	case EDGE_KEEP:
 		break;
 	}
 }

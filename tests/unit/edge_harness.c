@@ -22,6 +22,8 @@ static void agent_begin(bench *b)
 		edge_agent_restore_dataset(b->agent, b->datasets[i], strlen(b->datasets[i]));
 	for (size_t i = 0; i < b->n_kept; i++)
 		edge_agent_restore_provisional(b->agent, &b->kept[i]);
+	if (b->keys_kept != NULL)
+		edge_agent_restore_credentials(b->agent, b->keys_kept, strlen(b->keys_kept));
 	edge_agent_start(b->agent, b->now);
 	b->watched = false;
 	if (b->linked)
@@ -90,6 +92,10 @@ void bench_fini(bench *b)
 	edge_agent_free(b->agent);
 	store_end(b);
 	bench_quiet(b);
+	free(b->question.topic);
+	free(b->question.payload);
+	free(b->question.response_topic);
+	free(b->keys_kept);
 }
 
 void bench_restart(bench *b)
@@ -324,6 +330,19 @@ static edge_result perform(bench *b, const edge_action *x)
 		break;
 	case EDGE_PUBLISH:
 		said_add(b, x);
+		break;
+	case EDGE_ASK:
+		assert_true(x->ask.correlation_len <= sizeof(b->question.correlation));
+		b->question.n++;
+		mem_replace(&b->question.topic, x->ask.topic);
+		mem_replace(&b->question.payload, x->ask.payload);
+		mem_replace(&b->question.response_topic, x->ask.response_topic);
+		memcpy(b->question.correlation, x->ask.correlation, x->ask.correlation_len);
+		b->question.correlation_len = x->ask.correlation_len;
+		break;
+	case EDGE_KEEP:
+		mem_replace(&b->keys_kept, x->keep.text);
+		b->keeps++;
 		break;
 	case EDGE_LOCATE:
 		locate(b, x, &out);

@@ -70,6 +70,15 @@ typedef struct bench {
 	said out[4 * BENCH_MAX];
 	size_t n_out;
 
+	struct { /* the last question for credentials */
+		int n;
+		char *topic, *payload, *response_topic;
+		unsigned char correlation[64];
+		size_t correlation_len;
+	} question;
+	char *keys_kept; /* what the shell was to keep; it is given back after a restart */
+	int keeps;
+
 	/* the workers */
 	uint64_t next_post;
 	int replies[BENCH_MAX]; /* by post id; 0: none yet */
