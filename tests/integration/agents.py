@@ -11,6 +11,7 @@ the variable ILMARE_BUILD names (build/debug otherwise). What a hand-played clou
 """
 
 import base64
+import contextlib
 import hashlib
 import http.client
 import itertools
@@ -492,17 +493,20 @@ class World:
                 raise AssertionError(f"{part.name}:\n{part.tail(8000)}")
 
     def close(self):
-        try:
-            for part in reversed(self.parts):
-                if isinstance(part, Topics):
-                    part.end()
-                elif isinstance(part, Process):
-                    status = part.end(signal.SIGTERM if isinstance(part, Cloud) else signal.SIGKILL)
-                    if isinstance(part, Cloud) and status not in (0, None):
-                        raise AssertionError(f"{part.name} ended with status {status} when it was told to stop:\n{part.tail(4000)}")
-            self.check_sanitizers()
-        finally:
-            shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.ExitStack() as ends:  # whatever one of them does, all are ended
+            ends.callback(shutil.rmtree, self.path, ignore_errors=True)
+            ends.callback(self.check_sanitizers)
+            for part in self.parts:
+                ends.callback(self.end, part)
+
+    @staticmethod
+    def end(part):
+        if isinstance(part, Topics):
+            part.end()
+        elif isinstance(part, Process):
+            status = part.end(signal.SIGTERM if isinstance(part, Cloud) else signal.SIGKILL)
+            if isinstance(part, Cloud) and status not in (0, None):
+                raise AssertionError(f"{part.name} ended with status {status} when it was told to stop:\n{part.tail(4000)}")
 
     def __enter__(self):
         return self
