@@ -9,7 +9,6 @@ stay as they were made. One node more has a real edge agent, with one job, for a
 the limit of requests that the cloud agent has by default.
 """
 
-import argparse
 import pathlib
 import sys
 import time
@@ -17,7 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from bench_edge import over, tell  # noqa: E402
-from kube_bed import NO_LIMIT, Bed, Say, meta, need_kube, until  # noqa: E402, first: it knows the way to those below
+from kube_bed import NO_LIMIT, Say, meta, run_benches, until  # noqa: E402, first: it knows the way to those below
 from api import JOB  # noqa: E402
 from kube_crowd import Crowd, job_objects, tell_posts  # noqa: E402
 
@@ -162,21 +161,5 @@ def limited(bed, args):
     tell("  jobs a second", args.jobs / seconds, "")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    names = {"many": many, "limited": limited}
-    parser.add_argument("names", nargs="*", choices=[*names, []])
-    parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--nodes", type=int, default=100)
-    args = parser.parse_args()
-    need_kube()
-    for name in args.names or names:
-        with Bed() as bed:
-            names[name](bed, args)
-    if over:
-        print(f"over the limit: {', '.join(over)}")
-    sys.exit(1 if over else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_benches(__doc__, {"many": many, "limited": limited}, {"jobs": 1000, "nodes": 100}, audited=("many", "limited"))

@@ -11,6 +11,7 @@
 Where the machine cannot run a Kubernetes these programs say so and end with status 77.
 """
 
+import argparse
 import collections
 import json
 import pathlib
@@ -24,7 +25,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "integration"), str(HERE.parent / "kube")]
 
-from bench_edge import percentile  # noqa: E402, it knows the way to the integration tests too
+from bench_edge import over, percentile  # noqa: E402, it knows the way to the integration tests too
 from agents import Cloud, World, build_dir, until  # noqa: E402
 from api import JOB, StreamStop, at, meta, path_of  # noqa: E402
 from cluster import ADMIN, Cluster, tools  # noqa: E402
@@ -131,6 +132,23 @@ class Bed:
             [("PATCH", f"{path}/status", status) for path in paths],
             [("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}) for path in paths]))
 
+
+
+def run_benches(doc, benches, numbers, audited=()):
+    """The main of a script: benches, by name, are functions of (bed, args), each with a bed of its own, whose requests are counted if audited;
+    numbers: the options beside their names, with their defaults."""
+    parser = argparse.ArgumentParser(description=doc.split("\n", 1)[0])
+    parser.add_argument("names", nargs="*", choices=[*benches, []])
+    for option, default in numbers.items():
+        parser.add_argument(f"--{option}", type=int, default=default)
+    args = parser.parse_args()
+    need_kube()
+    for name in args.names or benches:
+        with Bed(audit=name in audited) as bed:
+            benches[name](bed, args)
+    if over:
+        print(f"over the limit: {', '.join(over)}")
+    sys.exit(1 if over else 0)
 
 class Sightings:
     """A watch of the jobs in a thread. seen: {(job, round, stage, phase): monotonic time of the first sight};
