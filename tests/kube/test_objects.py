@@ -204,8 +204,8 @@ class Remote(Objects):
 
 class Secrets(Objects):
     def value_account(self, *verbs):
-        """The usual rules, and these verbs for Secrets."""
-        given = rules()
+        """The usual rules without "get" of Secrets, and these verbs for them."""
+        given = rules(("secrets", "get"))
         cluster_rules = [*given["ClusterRole"], *([{"apiGroups": [""], "resources": ["secrets"], "verbs": list(verbs)}] if verbs else [])]
         token = self.cluster.service_account(self.ns, "by-value", given["Role"], cluster_rules)
         return self.cluster.kubeconfig(token=token, ns=self.ns)
