@@ -5,7 +5,8 @@ the device, workers failing. In the end all is healed, and an oracle counts what
 
     tests/chaos/chaos.py [--seed N] [--seconds 240]
 
-ILMARE_BUILD: the build to try (build/debug). The same seed makes the same faults at the same times. The last line has the counts.
+ILMARE_BUILD: the build to try (build/debug). The same seed makes the same faults at the same times. The last line has the counts. With the cloud
+agent on a Kubernetes API server, which has faults of its own: kube_chaos.py.
 """
 
 import argparse
@@ -32,11 +33,11 @@ PORT = 9100    # of the workers on each device: they find it at the same address
 FAULTS = {"cut": 6, "kill_edge": 3, "kill_cloud": 3, "kill_broker": 2, "broker_forgets": 1, "old_store": 1, "clock": 2, "refuse": 1, "workers": 3}
 
 
-def schedule(seed, seconds):
+def schedule(seed, seconds, faults):
     """[(second, device, fault, random number)], the whole run; and samples for a device: fault "feed"."""
     dice = random.Random(seed)
     events, at = [], 1.0
-    names, weights = zip(*FAULTS.items())
+    names, weights = zip(*faults.items())
     while at < seconds:
         events.append((at, dice.randrange(DEVICES), dice.choices(names, weights)[0], dice.random()))
         at += dice.expovariate(1 / 1.2)
@@ -73,20 +74,31 @@ class Device(Edge):
 
 
 class Chaos:
-    def __init__(self, world, places):
-        self.world, self.places, self.began, self.done, self.states = world, places, time.monotonic(), 0, {}
+    """With the local backend. What another one does differently: FAULTS, make_clouds(), make_job(), kill_cloud(), and more to heal and to judge."""
+
+    FAULTS, name = FAULTS, "chaos"
+
+    def __init__(self, world, places, ends):
+        """ends: an ExitStack that is unwound before the world ends."""
+        self.world, self.places, self.ends, self.began, self.done, self.states = world, places, ends, time.monotonic(), 0, {}
         self.healing = []  # (second, what to do), in any order
         self.acl = world.path / "acl"
         self.allow(range(len(places)))
         self.broker = world.broker(persist="always", config=f"acl_file {self.acl}", also=[p.host for p in places if isinstance(p, Namespace)])
         single = None if isinstance(places[0], Namespace) else free_port()
         self.edges = [world.add(Device(world, self.broker, place, number, single)) for number, place in enumerate(self.places)]
-        self.cloud = world.cloud(self.broker, start=False, lc_server=f"http://127.0.0.1:{single or PORT}", mqtt_keep_alive="5s")
-        self.jobs = [Whole(world, self.broker, edge, self.cloud, never=True, name=f"job-{edge.node}", data_name=f"data-{edge.node}",
-                           folder=f"job-{edge.node}", prefix=edge.place.prefix) for edge in self.edges]
+        self.clouds = self.make_clouds(f"http://127.0.0.1:{single or PORT}")
+        self.jobs = [self.make_job(edge, name=f"job-{edge.node}", data_name=f"data-{edge.node}", folder=f"job-{edge.node}", prefix=edge.place.prefix)
+                     for edge in self.edges]
         self.watch()
-        for process in (*self.edges, self.cloud):
+        for process in (*self.edges, *self.clouds):
             process.start()
+
+    def make_clouds(self, lc_server):
+        return [self.world.cloud(self.broker, start=False, lc_server=lc_server, mqtt_keep_alive="5s")]
+
+    def make_job(self, edge, **names):
+        return Whole(self.world, self.broker, edge, self.clouds[0], never=True, **names)
 
     def say(self, text):
         print(f"{time.monotonic() - self.began:7.1f}s  {text}", flush=True)
@@ -129,7 +141,7 @@ class Chaos:
             self.say(f"{self.edges[number].node}: killed, away for {dice * 4:.1f} s")
 
     def kill_cloud(self, _, dice):
-        if self.kill(self.cloud, dice * 4):
+        if self.kill(self.clouds[0], dice * 4):
             self.say(f"cloud agent: killed, away for {dice * 4:.1f} s")
 
     def kill_broker(self, _, dice, forget=False):
@@ -212,6 +224,7 @@ class Chaos:
             time.sleep(min([second] + [h[0] for h in self.healing]) - now if self.healing else second - now)
 
     def run(self, events):
+        self.began = time.monotonic()
         for at, number, fault, dice in events:
             self.sleep_until(at)
             if number < len(self.edges):
@@ -239,6 +252,7 @@ class Chaos:
             until(lambda job=job, edge=edge: self.in_step(job, edge),
                   lambda job=job: f"{job.name} is in step: {oracle.covered(job.folder)} of {job.fed} samples taken, it stands at {self.at(job)}",
                   LONGEST, 0.1)
+            self.say(f"{job.name} is in step")
 
     def judge(self):
         counts = oracle.Counts()
@@ -260,29 +274,30 @@ def make_places():
         yield Relay(0)
 
 
-def main():
+def main(kind=Chaos, seconds=240):
+    """kind: a Chaos."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=240)
+    parser.add_argument("--seconds", type=float, default=seconds)
     options = parser.parse_args()
-    again = f"replay: ILMARE_BUILD={build_dir()} tests/chaos/chaos.py --seed {options.seed} --seconds {options.seconds:g}"
-    with contextlib.ExitStack() as places, World() as world:
+    again = f"replay: ILMARE_BUILD={build_dir()} {sys.argv[0]} --seed {options.seed} --seconds {options.seconds:g}"
+    with contextlib.ExitStack() as places, World() as world, contextlib.ExitStack() as ends:
         try:
-            chaos = Chaos(world, [places.enter_context(contextlib.closing(place)) for place in make_places()])
-            chaos.run(schedule(options.seed, options.seconds))
+            chaos = kind(world, [places.enter_context(contextlib.closing(place)) for place in make_places()], ends)
+            chaos.run(schedule(options.seed, options.seconds, kind.FAULTS))
             chaos.heal()
             chaos.settle()
             counts = chaos.judge()
             for line in counts.says:
                 print(line)
-            bad = counts.lost or counts.double or counts.backward
+            bad = any(getattr(counts, name) for name in oracle.BAD)
             rounds = sum(len(oracle.manifests(job.folder)) for job in chaos.jobs)
             samples = sum(job.fed for job in chaos.jobs)
             if bad:
                 world.print_logs()
                 print(again)
-            print(f"chaos: {'failed' if bad else 'ok'} seed={options.seed} seconds={options.seconds:g} faults={chaos.done} rounds={rounds} "
-                  f"samples={samples} lost={counts.lost} double={counts.double} backward={counts.backward}", flush=True)
+            print(f"{chaos.name}: {'failed' if bad else 'ok'} seed={options.seed} seconds={options.seconds:g} faults={chaos.done} rounds={rounds} "
+                  f"samples={samples} {' '.join(f'{name}={getattr(counts, name)}' for name in oracle.BAD)}", flush=True)
         except BaseException:
             print(again, flush=True)
             raise

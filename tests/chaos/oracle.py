@@ -18,9 +18,14 @@ def order(document):
     return document["round"], STAGES.index(document["stage"]), PHASES.index(document["phase"])
 
 
+BAD = ("lost", "double", "backward", "left")
+
+
 class Counts:
+    """left: pods that should be gone."""
+
     def __init__(self):
-        self.lost = self.double = self.backward = 0
+        self.lost = self.double = self.backward = self.left = 0
         self.says = []
 
     def add(self, name, n, text):

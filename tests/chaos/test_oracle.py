@@ -7,11 +7,15 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TESTS / "kube"), str(TESTS / "integration")]
 
 import case  # noqa: E402
 import oracle  # noqa: E402
+import pod_oracle  # noqa: E402
 from agents import worker_name  # noqa: E402
+from history import Job as Stored  # noqa: E402
+from history import Lease, Pod  # noqa: E402
 
 
 class Job:
@@ -112,6 +116,80 @@ class Oracle(unittest.TestCase):
         counts = oracle.Counts()
         oracle.check_workers(job, state(1, 3, "Train", "Waiting", deployed={"round": 2}), counts)
         self.assertEqual(counts.lost, 0)
+
+
+UID = "u"
+ROUND = [(1, "Train", p) for p in ("Waiting", "Ready", "Starting", "Completed")] + [(1, "Eval", p) for p in ("Waiting", "Ready", "Completed")]
+
+
+def pod(kind, number=1, uid="p", phase="Running", gone=False, job="j"):
+    return Pod(f"{job}-{kind}-{pod_oracle.suffix(kind, UID, number)}", uid, job, kind, phase, gone)
+
+
+class PodOracle(unittest.TestCase):
+    """Of what a cluster held, in the order of its versions."""
+
+    def counted(self, check, *what):
+        counts = oracle.Counts()
+        check(*what, counts)
+        return counts.lost, counts.double, counts.backward
+
+    def alive(self, *pods):
+        return self.counted(pod_oracle.check_alive, pods)
+
+    def test_one_after_the_other(self):
+        train = [pod("train", phase=p) for p in ("Pending", "Running", "Succeeded")]
+        self.assertEqual(self.alive(*train, pod("eval", uid="q"), pod("inference", uid="i")), (0, 0, 0))
+        self.assertEqual(self.alive(train[0], pod("train", gone=True), pod("eval", uid="q")), (0, 0, 0))
+
+    def test_two_at_a_time(self):
+        self.assertEqual(self.alive(pod("train"), pod("eval", uid="q"), pod("eval", uid="q")), (0, 1, 0))
+        self.assertEqual(self.alive(pod("inference"), pod("inference", 2, uid="q")), (0, 1, 0))
+        self.assertEqual(self.alive(pod("train"), pod("train", uid="q", job="k")), (0, 0, 0))
+
+    def made(self, pods, entries=ROUND):
+        return self.counted(pod_oracle.check_made, pods, [Stored("j", UID, entries[:n]) for n in range(len(entries) + 1)])
+
+    def test_one_for_each_stage(self):
+        self.assertEqual(self.made([pod("train"), pod("eval", uid="q")]), (0, 0, 0))
+
+    def test_one_that_was_made_again(self):
+        self.assertEqual(self.made([pod("train"), pod("train", gone=True), pod("train", uid="r"), pod("eval", uid="q")]), (0, 1, 0))
+
+    def test_one_that_was_never_made(self):
+        self.assertEqual(self.made([pod("train")]), (1, 0, 0))
+        # A stage that fails before it has one.
+        self.assertEqual(self.made([pod("train")], ROUND[:-1] + [(1, "Eval", "Failed")]), (0, 0, 0))
+
+    def test_one_that_nothing_called_for(self):
+        self.assertEqual(self.made([pod("train"), pod("train", 2, uid="r"), pod("eval", uid="q")]), (0, 1, 0))
+
+    def positions(self, *versions):
+        return self.counted(pod_oracle.check_positions, [Stored("j", UID, v) for v in versions])
+
+    def test_positions(self):
+        self.assertEqual(self.positions([], ROUND[:1], ROUND[:3], ROUND, ROUND[2:]), (0, 0, 0))
+        self.assertEqual(self.positions(ROUND, ROUND[:3]), (0, 0, 1))
+        self.assertEqual(self.positions(ROUND, []), (0, 0, 1))
+        twice = ROUND[:4] + ROUND[3:4]
+        self.assertEqual(self.positions(twice, twice), (0, 1, 0))
+        self.assertEqual(self.positions([ROUND[1], ROUND[0]]), (0, 0, 1))
+
+    def test_leases(self):
+        self.assertEqual(self.counted(pod_oracle.check_leases, [Lease("a", 5), Lease("", 5), Lease("b", 6)]), (0, 0, 0))
+        self.assertEqual(self.counted(pod_oracle.check_leases, [Lease("a", 5), Lease("b", 4)]), (0, 0, 1))
+
+    def left(self, *pods, number=4):
+        return len(pod_oracle.left_over(pods, [Stored("j", UID, [(number, "Train", "Waiting")])]))
+
+    def test_left_over(self):
+        serving, last = pod("inference", 3, uid="i"), pod("eval", 3, phase="Succeeded")
+        self.assertEqual(self.left(serving, last), 0)
+        self.assertEqual(self.left(last), 1)
+        self.assertEqual(self.left(serving, pod("inference", 2, uid="k")), 1)
+        self.assertEqual(self.left(serving, pod("train", 1, phase="Succeeded")), 1)
+        self.assertEqual(self.left(serving, pod("train", 3)), 1)
+        self.assertEqual(self.left(serving, pod("train", 3, phase="Succeeded", job="other")), 1)
 
 
 if __name__ == "__main__":
