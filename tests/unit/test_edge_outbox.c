@@ -29,6 +29,24 @@ static void test_backoff_doubles_with_jitter_to_its_maximum(void **state)
 	bench_fini(&b);
 }
 
+/* Rows that wait for different times go out in the same few turns. */
+static void test_repeats_come_in_steps(void **state)
+{
+	bench b;
+	(void)state;
+
+	open_with_report(&b);
+	bench_sleep(&b, 7);
+	for (int i = 0; i < 8; i++) {
+		int before = bench_said(&b, "/eval/ready");
+
+		bench_sleep(&b, bench_wake(&b));
+		assert_int_equal(bench_said(&b, "/eval/ready"), before + 1);
+		assert_int_equal(b.now.mono_ms % (b.config.retry_min_ms / 16), 0);
+	}
+	bench_fini(&b);
+}
+
 static void test_offline_nothing_goes_out_and_a_new_link_sends_all(void **state)
 {
 	bench b;
@@ -558,6 +576,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_backoff_doubles_with_jitter_to_its_maximum),
+		cmocka_unit_test(test_repeats_come_in_steps),
 		cmocka_unit_test(test_offline_nothing_goes_out_and_a_new_link_sends_all),
 		cmocka_unit_test(test_without_room_nothing_goes_out),
 		cmocka_unit_test(test_settling),
