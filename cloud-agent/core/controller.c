@@ -263,7 +263,8 @@ int controller_message(controller *c, const char *text, const void *payload, siz
 			code = credential_asked(c, &t, payload, len, retained, NULL, err);
 			break;
 		case TOPIC_STATS:
-			break; /* for monitors */
+			code = counts_take(c, &t, payload, len, err);
+			break;
 		case TOPIC_CREDENTIAL_RESPONSE:
 			break; /* not subscribed to */
 		case TOPIC_STATE:
@@ -489,5 +490,10 @@ void controller_counters(const controller *c, cloud_counters *out)
 		const node *n = c->nodes.entries[i].value;
 		out->nodes += n->present;
 		out->nodes_online += n->online;
+	}
+	for (size_t i = 0; i < c->jobs.n; i++) {
+		const job *j = c->jobs.entries[i].value;
+		out->inferences += j->counts.inferences;
+		out->hard_examples += j->counts.hard_examples;
 	}
 }

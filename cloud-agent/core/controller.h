@@ -169,7 +169,7 @@ void controller_farewell(const controller *c, char **text, char **payload);
 /* ---- to be seen ---- */
 
 typedef struct cloud_counters {
-	int64_t jobs, nodes, nodes_online;                                    /* gauges */
+	int64_t jobs, nodes, nodes_online, inferences, hard_examples;         /* gauges */
 	int64_t reports, reports_accepted, reports_ignored, messages_refused; /* since start */
 	int64_t patches, conflicts, pods_created, pods_deleted, published, cleared, cluster_failures;
 	int64_t rounds_completed, rounds_failed, deployments;

@@ -365,6 +365,11 @@ struct job {
 	bool state_warns;                                                                 /* it is a warning */
 	char tell_reason[TEXT_MAX_REASON + 1]; /* to be written on the object, since (-1: none), and not before */
 	int64_t tell_since, tell_at, tell_delay;
+	struct {
+		bool there; /* the inference worker has told something */
+		int64_t inferences, hard_examples;
+		int64_t next_at, delay;
+	} counts;
 };
 
 void job_touch(controller *c, job *j);   /* a pod or a node that it rests on has changed */
@@ -382,6 +387,8 @@ void job_warn(controller *c, job *j, const char *reason, const char *message);
 
 /* ---- flights.c ---- */
 
+enum flight_tells { TELLS_POSITION, TELLS_REASON, TELLS_COUNTS };
+
 struct flight {
 	flight *next;
 	uint64_t id;
@@ -397,7 +404,8 @@ struct flight {
 	char *settles;  /* its node */
 	bool warning;   /* event to say when it is done; reason NULL: none */
 	char *reason, *message;
-	bool compact, tells;     /* tells: a reason, and nothing else */
+	bool compact;
+	enum flight_tells tells; /* patch: this alone, for people */
 	enum worker_kind worker; /* create */
 	int64_t round;
 	bool vanished;                                    /* create: the pod was seen to go before the answer came */
@@ -428,6 +436,11 @@ bool status_write_due(controller *c, status_write *w, bool wanted);
 void status_write_patch(controller *c, status_write *w, enum object_kind kind, const char *ns, const char *name, const char *uid,
 	const char *node_name, cJSON *status);
 void status_write_answered(controller *c, flight *f, int code, cJSON *object, int64_t retry_after_ms);
+
+/* ---- counts.c: of inference workers ---- */
+int counts_take(controller *c, const topic *t, const void *payload, size_t len, error *err);
+bool counts_tell(controller *c, job *j); /* in the status; true: a flight was planned */
+void counts_told(controller *c, job *j, int code, int64_t retry_after_ms);
 
 /* ---- lanes.c: how many writes of a node are under way ---- */
 bool lane_open(const controller *c, const char *node_name);

@@ -192,7 +192,7 @@ void job_look(controller *c, job *j)
 		if (!waits)
 			plan(c, j);
 		if (j->flight == NULL && (!waits || j->conflict_rv == NULL))
-			reason_tell(c, j);
+			(void)(reason_tell(c, j) || counts_tell(c, j));
 	}
 	models_wish(c, j);
 	job_explain(c, j);

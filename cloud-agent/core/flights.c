@@ -230,11 +230,19 @@ static void report_remove(job *j, const report *r)
 	}
 }
 
+static void flight_told(controller *c, job *j, const flight *f, int code, int64_t retry_after_ms)
+{
+	if (f->tells == TELLS_REASON)
+		reason_told(c, j, code, retry_after_ms);
+	else
+		counts_told(c, j, code, retry_after_ms);
+}
+
 static void patch_applied(controller *c, flight *f, cJSON *object)
 {
 	job *j = f->job;
-	if (f->tells)
-		reason_told(c, j, 0, 0);
+	if (f->tells != TELLS_POSITION)
+		flight_told(c, j, f, 0, 0);
 	else
 		j->retry_at = j->retry_delay = 0;
 	report_remove(j, f->report);
@@ -282,9 +290,9 @@ static void patch_answered(controller *c, flight *f, int code, const char *text,
 		return;
 	}
 	cJSON_Delete(object);
-	if (f->tells) {
+	if (f->tells != TELLS_POSITION) {
 		c->count.cluster_failures++;
-		reason_told(c, j, code, retry_after_ms);
+		flight_told(c, j, f, code, retry_after_ms);
 		return;
 	}
 	if (code == ERROR_LIMIT && !f->compact)

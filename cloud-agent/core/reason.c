@@ -75,7 +75,7 @@ bool reason_tell(controller *c, job *j)
 		ch.m = (member){.round = v->first_round};
 		change_add(&ch, STAGE_TRAIN, PHASE_WAITING, reason, message);
 	}
-	flight_patch(c, j, &ch)->tells = true;
+	flight_patch(c, j, &ch)->tells = TELLS_REASON;
 	change_end(&ch);
 	return true;
 }

@@ -250,8 +250,13 @@ void edge_agent_counters(const edge_agent *a, edge_counters *out)
 {
 	*out = a->counters;
 	out->jobs = out->datasets = out->provisional = 0;
-	for (size_t i = 0; i < a->n_jobs; i++)
+	for (size_t i = 0; i < a->n_jobs; i++) {
+		const infer_stats *s = a->jobs[i]->stats.newest;
+
 		out->jobs += a->jobs[i]->rec != NULL;
+		out->inferences += s != NULL ? s->inferences : 0;
+		out->hard_examples += s != NULL ? s->hard_examples : 0;
+	}
 	for (size_t i = 0; i < a->n_datasets; i++)
 		out->datasets += a->datasets[i]->doc != NULL;
 	for (size_t i = 0; i < a->n_kept; i++)

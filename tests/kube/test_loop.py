@@ -55,6 +55,7 @@ class WholeLoop(Case):
         self.assertNotEqual(meta(last, "uid"), meta(second, "uid"))
         self.serves(last, "learned from")
         self.check_order(loop.job())
+        self.check_counts(last)
         self.check_events()
         loop.check_samples(failed=[3])  # whose samples the next round takes again
 
@@ -93,6 +94,17 @@ class WholeLoop(Case):
         self.assertEqual([stage for stage, _ in last], sorted((s for s, _ in last), key=["Train", "Eval", "Deploy"].index))
         self.assertTrue(all(c["status"] == "True" for c in conditions(job)))
         self.assertEqual((job["status"]["deployedRound"], job["status"]["lastMetric"]), (4, "precision 0.9 (0.5)"))
+
+    def check_counts(self, serving):
+        """What the inference worker counts, in the job's status."""
+        name = {e["name"]: e.get("value") for e in serving["spec"]["containers"][0]["env"]}["WORKER_NAME"]
+        answer = self.loop.edge.post(name, {
+            "namespace": self.ns, "ownerName": "signs-demo", "ownerKind": "incrementallearningjob", "kind": "inference", "results": [],
+            "ownerInfo": {"inferenceNumber": 1234, "hardExampleNumber": 56, "uploadCloudRatio": 0.05}})
+        self.assertEqual(answer[0], 200)
+        self.loop.wait(lambda o: at(o, "status", "inference"), "it is in the status")
+        counted = at(self.loop.job(), "status", "inference")
+        self.assertEqual((counted["inferences"], counted["hardExamples"]), (1234, 56))
 
     def check_events(self):
         events = self.loop.events()

@@ -512,6 +512,7 @@ static void test_inference_counters_are_thinned(void **state)
 	char name[WORKER_NAME_SIZE];
 	const said *m;
 	infer_stats *s;
+	edge_counters counters;
 	(void)state;
 
 	bench_init(&b);
@@ -529,6 +530,9 @@ static void test_inference_counters_are_thinned(void **state)
 	assert_int_equal(infer_stats_decode(m->payload, strlen(m->payload), &s, NULL), 0);
 	assert_int_equal(s->inferences, 5);
 	assert_int_equal(s->hard_examples, 2);
+	edge_agent_counters(b.agent, &counters);
+	assert_int_equal(counters.inferences, 5);
+	assert_int_equal(counters.hard_examples, 2);
 	assert_string_equal(s->worker, name);
 	infer_stats_free(s);
 	/* Somebody else's worker speaks for nobody. */

@@ -12,13 +12,13 @@
 /* Sorted. Those of our custom resources and of pod templates. */
 static const char *const names[] = {"annotations", "apiVersion", "args", "checkPeriodSeconds", "command", "condition", "conditions",
 	"containers", "cpu", "creationTimestamp", "credentialName", "data", "dataset", "deployModel", "deploySpec", "deployedRound", "end",
-	"env", "evalSpec", "format", "generation", "hardExampleMining", "hostNetwork", "hostPath", "hotUpdateEnabled", "image",
-	"imagePullPolicy", "initialEvalModel", "initialModel", "key", "kind", "labels", "lastHeartbeatTime", "lastMetric", "lastTransitionTime",
-	"limits", "memory", "message", "metadata", "metric", "model", "mountPath", "name", "namespace", "nodeName", "nodeSelector",
-	"numberOfSamples", "operator", "outputDir", "parameters", "path", "phase", "pollPeriodSeconds", "readOnly", "reason", "requests",
-	"resourceVersion", "resources", "restartPolicy", "round", "spec", "stage", "start", "startTime", "status", "template", "threshold",
-	"timer", "tolerations", "trainProb", "trainSpec", "trigger", "type", "uid", "updateTime", "url", "value", "valueFrom", "volumeMounts",
-	"volumes", "workingDir"};
+	"env", "evalSpec", "format", "generation", "hardExampleMining", "hardExamples", "hostNetwork", "hostPath", "hotUpdateEnabled", "image",
+	"imagePullPolicy", "inference", "inferences", "initialEvalModel", "initialModel", "key", "kind", "labels", "lastHeartbeatTime",
+	"lastMetric", "lastTransitionTime", "limits", "memory", "message", "metadata", "metric", "model", "mountPath", "name", "namespace",
+	"nodeName", "nodeSelector", "numberOfSamples", "operator", "outputDir", "parameters", "path", "phase", "pollPeriodSeconds", "readOnly",
+	"reason", "requests", "resourceVersion", "resources", "restartPolicy", "round", "spec", "stage", "start", "startTime", "status",
+	"template", "threshold", "timer", "tolerations", "trainProb", "trainSpec", "trigger", "type", "uid", "updateTime", "url", "value",
+	"valueFrom", "volumeMounts", "volumes", "workingDir"};
 
 static int compare(const void *name, const void *entry)
 {
