@@ -374,6 +374,7 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 		files_config config = {.root_dir = options->root_dir,
 			.line_max = options->line_max,
 			.look_ms = options->look_ms,
+			.rounds_kept = options->rounds_kept,
 			.deployed_kept = (int)options->deployed_kept,
 			.store = a->store};
 

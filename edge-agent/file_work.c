@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "edge-agent/dataset/eval_data.h"
+#include "edge-agent/dataset/retention.h"
 #include "edge-agent/dataset/round.h"
 #include "edge-agent/storage/deploy.h"
 #include "edge-agent/storage/rooted.h"
@@ -125,6 +126,15 @@ static int write_round(file_work *w)
 	return code;
 }
 
+/* oldest: the first round that the eval data are made of. */
+static void remove_old_rounds(const file_work *w, int64_t oldest)
+{
+	int64_t first = w->action.round.round - w->rounds_kept + 1;
+
+	if (w->rounds_kept > 0)
+		rounds_remove_before(w->action.round.output_dir, w->action.round.uid, first < oldest ? first : oldest);
+}
+
 static int write_eval(file_work *w)
 {
 	int64_t rounds[WINDOW_MAX];
@@ -142,6 +152,7 @@ static int write_eval(file_work *w)
 		if (result.skipped[0])
 			log_warn("dataset", "earlier rounds are left out of the eval data", L_STR("folder", w->action.round.output_dir),
 				L_INT("round", w->action.round.round), L_STR("skipped", result.skipped));
+		remove_old_rounds(w, rounds[0]);
 	}
 	return code;
 }

@@ -16,6 +16,7 @@ typedef struct file_work {
 	edge_action action; /* else: copied */
 	scanner *scanner;   /* of the dataset; NULL where none is needed */
 	const atomic_bool *stop;
+	int64_t rounds_kept; /* 0: all */
 	int deployed_kept;
 	const char *root_dir; /* "", or where the node's file system is mounted (storage/rooted.h) */
 	edge_result result;

@@ -245,6 +245,7 @@ static job *job_new(files *f, dataset *d)
 	j->file.mem = arena_new();
 	j->file.scanner = d ? d->scanner : NULL;
 	j->file.stop = d ? &d->stop : &f->stop;
+	j->file.rounds_kept = f->config.rounds_kept;
 	j->file.deployed_kept = f->config.deployed_kept;
 	j->file.root_dir = f->config.root_dir;
 	return j;

@@ -16,6 +16,7 @@ typedef struct files files;
 typedef struct files_config {
 	const char *root_dir; /* "" or NULL: none */
 	int64_t line_max, look_ms;
+	int64_t rounds_kept; /* 0: all */
 	int deployed_kept;
 	store *store; /* how far files were read is kept there */
 } files_config;

@@ -29,7 +29,7 @@ typedef struct edge_options {
 	int64_t look_ms;   /* slow look at dataset files */
 	int64_t status_ms; /* the least between two statuses of one dataset */
 	int64_t line_max, round_bytes_max;
-	int64_t deployed_kept;
+	int64_t rounds_kept, deployed_kept;
 	int64_t result_grace_ms;
 	char *credentials_keep;
 	int64_t provisional_max, provisional_bytes_max, provisional_ms;

@@ -100,7 +100,7 @@ static int keep_versions(const deploy_plan *plan, const char *versions, const mo
 	return code == 0 ? keep_new(plan, versions, model, err) : code;
 }
 
-/* A version that cannot be removed now goes with the next deployment. Renamed first, so that no half version is ever under a number. */
+/* A version that cannot be removed now goes with the next deployment. */
 static void prune(const deploy_plan *plan, const char *versions)
 {
 	size_t n, kept = 0, keep = plan->keep > 0 ? plan->keep : DEPLOY_KEEP_DEFAULT;
@@ -111,11 +111,7 @@ static void prune(const deploy_plan *plan, const char *versions)
 			kept += all[i] != 0 && all[i] != plan->round;
 			continue;
 		}
-		char *from = mem_printf("%s/%lld", versions, (long long)all[i]), *to = mem_printf("%s/.%lld.old", versions, (long long)all[i]);
-		if (rename(from, to) == 0)
-			(void)file_remove_tree(to, NULL);
-		free(to);
-		free(from);
+		(void)numbered_remove(versions, all[i], NULL);
 	}
 	free(all);
 }

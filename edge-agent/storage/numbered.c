@@ -85,6 +85,20 @@ void numbered_clean(const char *folder)
 		closedir(dir);
 }
 
+int numbered_remove(const char *folder, int64_t number, error *err)
+{
+	char *final = mem_printf("%s/%lld", folder, (long long)number);
+	char *old = mem_printf("%s/.%lld.old", folder, (long long)number);
+	int code = file_remove_tree(old, err);
+	if (code == 0 && rename(final, old) != 0)
+		code = errno == ENOENT ? 0 : error_errno(err, errno, "moving %s away", final);
+	else if (code == 0)
+		code = file_remove_tree(old, err);
+	free(old);
+	free(final);
+	return code;
+}
+
 int numbered_replace(const char *folder, int64_t number, error *err)
 {
 	char *final = mem_printf("%s/%lld", folder, (long long)number);

@@ -14,6 +14,9 @@ int64_t numbered_parse(const char *text, size_t len);
 int numbered_list(const char *folder, int64_t **all, size_t *n, error *err);
 /* Remove what killed runs left in it: entries named `.{number}.tmp` and `.{number}.old`. What cannot be removed stays. */
 void numbered_clean(const char *folder);
+/* Remove `{folder}/{number}`, which is renamed to `.{number}.old` first: it is never half there under its number. One that is not there is none to
+ * remove. */
+int numbered_remove(const char *folder, int64_t number, error *err);
 /* Put `{folder}/.{number}.tmp`, which is complete and synced, in the place of `{folder}/{number}`; an old one goes. Durable. */
 int numbered_replace(const char *folder, int64_t number, error *err);
 

@@ -19,7 +19,7 @@ VALUES_THAT_ARE_WRONG = {
     "mqtt.willDelay": "ten", "mqtt.reconnectMin": "0", "mqtt.reconnectMax": "1000d", "outbox.retryMin": "1ms", "outbox.retryMax": "2y",
     "workers.tokenFile": "/none", "workers.port": "70000", "workers.bodyMax": "2MiB", "workers.connections": "0", "workers.requestTime": "1ms", "workers.resultGrace": "x",
     "observe.port": "-2", "dataset.checkOnArrival": "1.5", "dataset.lookPeriod": "1ms", "dataset.statusPeriod": "1ms", "dataset.lineMax": "1",
-    "dataset.roundMax": "1", "deploy.kept": "0", "credentials.keep": "cloud", "provisional.max": "0", "provisional.bytesMax": "1", "provisional.keep": "1s",
+    "dataset.roundMax": "1", "dataset.roundsKept": "-1", "deploy.kept": "0", "credentials.keep": "cloud", "provisional.max": "0", "provisional.bytesMax": "1", "provisional.keep": "1s",
 }
 ANY_TEXT = {"stateDir", "mqtt.username", "mqtt.caFile", "mqtt.certFile"}
 RULES_BETWEEN = {"mqtt.reconnectMax": {"reconnectMin": "3s", "reconnectMax": "2s"}, "outbox.retryMax": {"retryMin": "3s", "retryMax": "2s"},

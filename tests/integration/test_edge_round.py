@@ -101,6 +101,23 @@ class Rounds(Case):
         self.assertEqual(job.accepted[-1][3]["reason"], "ResultsMissing")
         self.assertEqual(edge.post(name, body)[0], 409)
 
+    def test_old_rounds_go(self):
+        """With dataset.roundsKept; but the five that the eval data are made of stay with the present one, also where fewer are wanted."""
+        job, edge, hand = self.begin(share=0.5, edge={"dataset_rounds_kept": 7})
+        numbers = lambda kind: sorted(int(path.name) for path in (job.output / "data" / kind).iterdir() if path.name.isdigit())
+        for number in range(1, 11):
+            job.append(f"a{number}", f"b{number}")
+            hand.wait_round(job, number + 1)
+        for kind in ("train", "eval"):
+            self.assertEqual(numbers(kind), list(range(4, 11)))
+        edge.stop()
+        edge.command = [part.replace("rounds-kept=7", "rounds-kept=1") for part in edge.command]
+        edge.start().connected()
+        job.append("a11", "b11")
+        hand.wait_round(job, 12)
+        self.assertEqual(numbers("train"), list(range(6, 12)))
+        self.assertEqual(len((job.output / "data" / "eval" / "11" / "data.txt").read_text().splitlines()), 6)
+
     def test_hot_update(self):
         """The model and, last, the file that names it; the worker's word ends the stage."""
         root = self.world.path / "root"
