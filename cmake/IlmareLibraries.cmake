@@ -1,5 +1,5 @@
 # The libraries of the system, each as one imported target:
-#   PkgConfig::CJSON  PkgConfig::UV  PkgConfig::MICROHTTPD  PkgConfig::YAML  PkgConfig::SQLITE  PkgConfig::CURL  PkgConfig::CRYPTO  PkgConfig::SSL  PkgConfig::CMOCKA
+#   PkgConfig::CJSON  PkgConfig::UV  PkgConfig::MICROHTTPD  PkgConfig::YAML  PkgConfig::SQLITE  PkgConfig::CURL  PkgConfig::ARCHIVE  PkgConfig::CRYPTO  PkgConfig::SSL  PkgConfig::CMOCKA
 #   Paho::Async       Eclipse Paho MQTT C, asynchronous API, built with TLS
 #   Threads::Threads
 include_guard(GLOBAL)
@@ -13,6 +13,7 @@ pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd>=0.9.71)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3>=3.38)
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.88)
+pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive>=3.6)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=3.0)
 pkg_check_modules(SSL REQUIRED IMPORTED_TARGET libssl>=3.0)
 if(BUILD_TESTING)

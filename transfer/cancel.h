@@ -1,0 +1,18 @@
+/* SIGTERM, SIGINT and a reader that has gone: one flag and one descriptor for all threads that wait. */
+#ifndef TRANSFER_CANCEL_H
+#define TRANSFER_CANCEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Once, before any thread. SIGPIPE is ignored from then on. Exits if the system has no descriptors left. */
+void cancel_install(void);
+/* As if SIGTERM had come. Any thread; also from a signal handler. */
+void cancel_now(void);
+bool cancelled(void);
+/* Readable once cancelled, and for ever. */
+int cancel_fd(void);
+/* Waits; false as soon as cancelled. */
+bool cancel_sleep(int64_t ms);
+
+#endif

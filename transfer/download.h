@@ -1,0 +1,32 @@
+/* Fetching one object or page into one file, whole, or what was appended to it. One thread a client. */
+#ifndef TRANSFER_DOWNLOAD_H
+#define TRANSFER_DOWNLOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "transfer/client.h"
+
+typedef struct download {
+	const location *of;
+	const char *path;
+	bool fresh;          /* a part of an earlier attempt is not used */
+	bool durable;        /* synced before it counts as done */
+	bool etag_is_no_md5; /* of a store whose ETags only look like digests */
+	const char *sha256;  /* what it has to be, lower-case hex, or NULL */
+
+	/* What came of it. */
+	int64_t size, resumed_at;
+	char etag[256], modified[64];
+} download;
+
+/* Errors beside those of the server and the network: CORRUPT (length or digest), EXISTS (another process fetches the same file), CHANGED (it
+ * changed again and again meanwhile), and those of writing. */
+int download_file(client *c, download *d, error *err);
+
+/* Appends to the file, which must have exactly `from` bytes and be there unless that is 0, what the source has behind them. `if_match` (or NULL) is
+ * the version it must be. CHANGED: it is another one, or shorter than `from`. UNSUPPORTED: the server sends no parts. What arrived stays. */
+int download_rest(client *c, download *d, int64_t from, const char *if_match, error *err);
+
+#endif

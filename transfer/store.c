@@ -1,0 +1,82 @@
+/* See store.h. */
+#include "transfer/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+
+int store_head(client *c, const location *of, const char *if_none_match, object_head *out, error *err)
+{
+	request q = REQUEST("HEAD", of);
+	reply r;
+	q.if_none_match = if_none_match;
+	q.permission = "s3:GetObject";
+	int code = client_call(c, &q, &r, NULL, err);
+	*out = (object_head){.changed = r.status != 304, .size = -1};
+	if (r.status == 304 && if_none_match != NULL) {
+		code = 0;
+	} else if (code == 0) {
+		out->size = r.length;
+		(void)snprintf(out->etag, sizeof out->etag, "%s", r.etag);
+		(void)snprintf(out->modified, sizeof out->modified, "%s", r.modified);
+		/* Some servers do not look at If-None-Match. */
+		out->changed = if_none_match == NULL || strcmp(if_none_match, r.etag) != 0;
+		if (of->kind == LOCATION_S3 && r.etag[0] == '\0')
+			code = error_set(err, ERROR_CORRUPT, "%s: the answer has no ETag, so it does not come from a store for S3", of->shown);
+	}
+	reply_fini(&r);
+	return code;
+}
+
+void listing_init(listing *l, client *c, const location *of, const char *prefix)
+{
+	*l = (listing){.c = c, .of = of, .prefix = mem_strdup(prefix)};
+}
+
+void listing_fini(listing *l)
+{
+	s3_page_fini(&l->page);
+	free(l->prefix);
+}
+
+static int next_page(listing *l, error *err)
+{
+	char *token = l->page.next;
+	s3_query query[] = {
+		{"list-type", "2"}, {"encoding-type", "url"}, {"max-keys", "1000"}, {"prefix", l->prefix}, {"continuation-token", token}};
+	request q = REQUEST("GET", l->of);
+	reply r;
+	q.bucket = true;
+	q.query = query;
+	q.n_query = token != NULL ? 5 : 4;
+	q.body_max = S3_PAGE_MAX;
+	q.permission = "s3:ListBucket";
+	int code = client_call(l->c, &q, &r, NULL, err);
+	l->page.next = NULL;
+	s3_page_fini(&l->page);
+	l->at = 0;
+	if (code == 0 && s3_page_parse(buf_text(&r.body), r.body.len, &l->page, err) != 0)
+		code = error_prefix(err, "%s", l->of->shown);
+	/* A server that gives the same page again and again would never end. */
+	if (code == 0 && token != NULL && l->page.next != NULL && strcmp(token, l->page.next) == 0)
+		code = error_set(err, ERROR_CORRUPT, "%s: the list of objects does not end", l->of->shown);
+	free(token);
+	reply_fini(&r);
+	l->begun = true;
+	return code;
+}
+
+const s3_object *listing_next(listing *l, int *code, error *err)
+{
+	*code = 0;
+	while (l->at == l->page.n) {
+		if (l->begun && l->page.next == NULL)
+			return NULL;
+		*code = next_page(l, err);
+		if (*code != 0)
+			return NULL;
+	}
+	return &l->page.items[l->at++];
+}

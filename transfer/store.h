@@ -1,0 +1,35 @@
+/* What is asked of a store besides the bytes of an object. One thread a client. */
+#ifndef TRANSFER_STORE_H
+#define TRANSFER_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "transfer/client.h"
+
+typedef struct object_head {
+	bool changed; /* false: it is the version of if_none_match, and the rest is empty */
+	int64_t size; /* -1: not known */
+	char etag[256], modified[64];
+} object_head;
+
+/* Also of a page. */
+int store_head(client *c, const location *of, const char *if_none_match, object_head *out, error *err);
+
+/* The objects whose keys begin with `prefix`, page by page, in the order of the bytes of their keys. */
+typedef struct listing {
+	client *c;
+	const location *of; /* whose bucket; for messages */
+	char *prefix;
+	s3_page page;
+	size_t at;
+	bool begun;
+} listing;
+
+void listing_init(listing *l, client *c, const location *of, const char *prefix);
+/* The next one; it lives until the next call. NULL at the end, with *code 0, or after an error. */
+const s3_object *listing_next(listing *l, int *code, error *err);
+void listing_fini(listing *l);
+
+#endif
