@@ -139,7 +139,7 @@ static const config_row rows[] = {
 		.min = 0,
 		.max = 1000000000,
 		.help = "Rounds of a job whose sample files are kept below {outputDir}/data, the present one among them; older ones are removed "
-				"when the eval data of a round are written, but none that they are made of. 0: all."},
+				"when the eval data of a round are written, but none that they are made of. With 0 all are kept."},
 	{.key = "deploy.kept",
 		.type = CONFIG_INT,
 		.offset = AT(deployed_kept),

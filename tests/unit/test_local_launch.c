@@ -176,7 +176,8 @@ static void statuses_are_those_of_kubernetes(void **state)
 {
 	(void)state;
 #define HEAD(restarts, ready)                                                                                                              \
-	"\"containerStatuses\":[{\"name\":\"c\",\"restartCount\":" restarts ",\"ready\":" ready ",\"started\":" ready ",\"state\":"
+	"\"conditions\":null,\"containerStatuses\":[{\"name\":\"c\",\"restartCount\":" restarts ",\"ready\":" ready ",\"started\":" ready      \
+	",\"state\":"
 	check_text(podstatus_pending("c"),
 		"{\"phase\":\"Pending\",\"reason\":null,\"message\":null," HEAD("0",
 			"false") "{\"waiting\":{\"reason\":\"ContainerCreating\"}}}]}");
