@@ -128,6 +128,48 @@ static void test_empty_and_request(void **state)
 	peer_free(&a);
 }
 
+/* QoS 0: many more than may be in flight, each said to be sent; and nothing of it is kept for a session whose client is away. */
+static void test_at_most_once(void **state)
+{
+	enum { MANY = 200 };
+	struct fixture *f = *state;
+	struct mqtt_message once = {.topic = "t/once",
+		.payload = "{\"secret\":1}",
+		.len = 12,
+		.correlation = "key-1",
+		.correlation_len = 5,
+		.at_most_once = true,
+		.secret = true,
+		.expiry_s = 60};
+	struct peer a, b;
+
+	f->config.subscriptions = NULL;
+	f->config.n_subscriptions = 0;
+	f->config.client_id = "cloud";
+	start_up(f, &a);
+	peer_config(&f->config, &f->url);
+	start_up(f, &b);
+	peer_publish(&b, "t/heard", "", false); /* its subscription is active when that comes */
+	loop_until(&f->loop, b.received == 1, SOON);
+	for (int i = 0; i < MANY; i++)
+		assert_true(mqtt_client_publish(a.client, &once, NULL) > 0);
+	loop_until(&f->loop, a.published == MANY && b.received == MANY + 1, SOON);
+	assert_string_equal(b.messages[1].payload, "{\"secret\":1}");
+	assert_string_equal(b.messages[1].correlation, "key-1");
+	assert_false(mqtt_client_is_secure(a.client));
+
+	peer_free(&b);
+	assert_true(mqtt_client_publish(a.client, &once, NULL) > 0);
+	peer_publish(&a, "t/kept", "{}", false);
+	loop_until(&f->loop, a.published == MANY + 2, SOON);
+	start_up(f, &b);
+	assert_true(b.session_present);
+	loop_until(&f->loop, b.received > 0, SOON);
+	assert_string_equal(b.messages[0].topic, "t/kept");
+	peer_free(&a);
+	peer_free(&b);
+}
+
 static void test_limits(void **state)
 {
 	struct fixture *f = *state;
@@ -390,6 +432,8 @@ static void test_laptop_configuration(void **state)
 	start_up(f, &a);
 	peer_publish(&a, "t/kept", payload, true);
 	loop_until(&f->loop, a.published == 1 && a.received == 1, SOON);
+	peer_publish(&a, "other", "", false); /* behind our acknowledgement: else it is delivered once more */
+	loop_until(&f->loop, a.published == 2, SOON);
 	broker_stop(f->broker);
 	broker_start(f->broker);
 	loop_until(&f->loop, a.ups == 2, SOON);
@@ -422,6 +466,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_proxies_are_not_for_mqtt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_publish_and_receive, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_empty_and_request, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_at_most_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_topic_not_utf8, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_will, setup, teardown),

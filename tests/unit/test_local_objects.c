@@ -78,6 +78,39 @@ static cJSON *get(fixture *f, enum object_kind kind, const char *name)
 	return object;
 }
 
+/* A Secret in this version of its values; its resourceVersion (0: nothing is new) and the whole as text. */
+static int apply_secret(fixture *f, const char *values, char **text)
+{
+	manifest m = {.kind = OBJECT_SECRET, .ns = (char *)"default", .name = (char *)"s", .data = cJSON_Parse(values)};
+	cJSON *changed = NULL;
+	int version;
+
+	assert_int_equal(objects_apply(f->store, &m, "a.yaml", &changed, NULL), 0);
+	version = changed != NULL ? atoi(cJSON_GetStringValue(json_member(json_member(changed, "metadata"), "resourceVersion"))) : 0;
+	free(*text);
+	*text = json_print(changed);
+	cJSON_Delete(changed);
+	cJSON_Delete(m.data);
+	return version;
+}
+
+static void a_change_of_a_secrets_values_is_a_change(void **state)
+{
+	fixture *f = *state;
+	char *text = NULL;
+	int first = apply_secret(f, "{\"k\":\"CANARY\"}", &text);
+
+	assert_true(first > 0);
+	assert_null(strstr(text, "CANARY"));
+	assert_int_equal(apply_secret(f, "{\"k\":\"CANARY\"}", &text), 0);
+	objects_close(f->store);
+	open_store(f);
+	assert_int_equal(apply_secret(f, "{\"k\":\"CANARY\"}", &text), 0);
+	assert_true(apply_secret(f, "{\"k\":\"CANARY-2\"}", &text) > first);
+	assert_null(strstr(text, "CANARY"));
+	free(text);
+}
+
 static void an_object_keeps_its_uid_until_it_is_removed(void **state)
 {
 	fixture *f = *state;
@@ -289,6 +322,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(an_object_keeps_its_uid_until_it_is_removed, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_change_of_a_secrets_values_is_a_change, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_patch_is_guarded_and_merged, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_transaction_is_whole_or_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(pods_and_keys, setup, teardown),
