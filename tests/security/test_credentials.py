@@ -10,7 +10,7 @@ import stat
 import subprocess
 
 from lab import Client, files_below  # first: it finds the integration tests' modules
-from agents import PATIENCE, until
+from agents import PATIENCE, is_sanitized, until
 from secure_case import Case, SecureCase, main
 
 ROOT = "ilmare/v1"
@@ -233,10 +233,12 @@ class Granted(SecureCase):
         self.assertEqual([file.name for file in self.edge.state.iterdir() if file.name.startswith("credentials")], [])
         held(self.edge, 2)
 
-    def test_a_core_dump_is_not_made_of_them(self):
+    def test_what_was_replaced_is_overwritten(self):
         """What is over is overwritten: keys of before are nowhere in the memory of either agent once they were replaced."""
         if not os.access("/proc/self/mem", os.R_OK) or os.geteuid() != 0:
             self.skipTest("another process's memory is not to be read here")
+        if is_sanitized():
+            self.skipTest("a sanitizer keeps what was freed, in more memory than there is")
         self.begin()
         write(self.cloud, objects("second"))
         self.edge.wait_log(r"credentials: held ", 4)
