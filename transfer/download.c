@@ -20,6 +20,7 @@
 #include "transfer/cancel.h"
 #include "transfer/core/http_reply.h"
 #include "transfer/sink.h"
+#include "transfer/store.h"
 
 enum { CHANGES_MAX = 5, DAMAGES_MAX = 3, READ_STEP = 256 * 1024 };
 
@@ -153,6 +154,15 @@ static int check_whole(fetching *f, error *err)
 	return code;
 }
 
+/* How long it is, where an answer says only that there is nothing behind what was asked for. -1: that cannot be found out. */
+static int64_t size_now(client *c, const location *of, const reply *r)
+{
+	object_head head;
+	if (r->total >= 0)
+		return r->total;
+	return store_head(c, of, NULL, &head, NULL) == 0 ? head.size : -1;
+}
+
 /* ---- attempts ---- */
 
 /* One request. *retry: it may be otherwise the next time; *whole: all is there. */
@@ -171,8 +181,7 @@ static int attempt(fetching *f, reply *r, bool *retry, bool *whole, error *err)
 	int code = client_once(f->c, &q, r, retry, err);
 	*whole = code == 0;
 	if (r->status == 416 && q.from > 0) {
-		int64_t total = r->total;
-		*whole = total == f->to.have && f->to.have == f->to.size;
+		*whole = f->to.have == f->to.size && size_now(f->c, f->d->of, r) == f->to.have;
 		code = *whole ? 0 : ERROR_CHANGED;
 	}
 	return code;
@@ -288,6 +297,20 @@ static int append_data(void *ctx, const char *data, size_t len, error *err)
 	return 0;
 }
 
+/* Nothing is behind what we have: right if that is all of it. */
+static int nothing_behind(appending *a, const reply *r, int code, error *err)
+{
+	download *d = a->d;
+	int64_t size = size_now(a->c, d->of, r);
+	if (size > a->have || size < 0)
+		return code;
+	if (size < a->have)
+		return error_set(err, ERROR_CHANGED, "%s: it has fewer than the %" PRId64 " bytes that are here", d->of->shown, a->have);
+	if (r->etag[0] != '\0')
+		(void)snprintf(d->etag, sizeof d->etag, "%s", r->etag);
+	return 0;
+}
+
 static int append_all(appending *a, const char *if_match, error *err)
 {
 	attempts tries = {0};
@@ -303,15 +326,8 @@ static int append_all(appending *a, const char *if_match, error *err)
 		q.on_head = append_head;
 		q.on_data = append_data;
 		int code = client_once(a->c, &q, &r, &retry, err);
-		/* Nothing is behind what we have: right if that is all of it. */
 		if (r.status == 416 && a->have > 0) {
-			if (r.total == a->have) {
-				if (r.etag[0] != '\0')
-					(void)snprintf(a->d->etag, sizeof a->d->etag, "%s", r.etag);
-				code = 0;
-			} else {
-				code = error_set(err, ERROR_CHANGED, "%s: it has fewer than the %" PRId64 " bytes that are here", a->d->of->shown, a->have);
-			}
+			code = nothing_behind(a, &r, code, err);
 			retry = false;
 		}
 		if (a->have > best) {

@@ -7,6 +7,39 @@
 
 #include "common/mem.h"
 
+static int not_wanted(void *ctx, const reply *r, error *err)
+{
+	(void)ctx;
+	(void)r;
+	return error_set(err, ERROR_INTERNAL, "refused once, and then not");
+}
+
+static int no_data(void *ctx, const char *data, size_t len, error *err)
+{
+	(void)ctx;
+	(void)data;
+	(void)len;
+	(void)err;
+	return ERROR_INTERNAL;
+}
+
+/* The answer to HEAD has no body, so it does not tell why. */
+static int ask_why(client *c, const location *of, int code, error *err)
+{
+	request q = REQUEST("GET", of);
+	reply r;
+	error why = {0};
+	bool retry;
+	q.permission = "s3:GetObject";
+	q.on_head = not_wanted;
+	q.on_data = no_data;
+	int again = client_once(c, &q, &r, &retry, &why);
+	if (r.status / 100 == 4 && r.error.code[0] != '\0')
+		code = error_set(err, again, "%s", why.text);
+	reply_fini(&r);
+	return code;
+}
+
 int store_head(client *c, const location *of, const char *if_none_match, object_head *out, error *err)
 {
 	request q = REQUEST("HEAD", of);
@@ -26,6 +59,8 @@ int store_head(client *c, const location *of, const char *if_none_match, object_
 		if (of->kind == LOCATION_S3 && r.etag[0] == '\0')
 			code = error_set(err, ERROR_CORRUPT, "%s: the answer has no ETag, so it does not come from a store for S3", of->shown);
 	}
+	if (of->kind == LOCATION_S3 && (r.status == 400 || r.status == 403 || r.status == 301))
+		code = ask_why(c, of, code, err);
 	reply_fini(&r);
 	return code;
 }

@@ -14,7 +14,7 @@ typedef struct object_head {
 	char etag[256], modified[64];
 } object_head;
 
-/* Also of a page. */
+/* Also of a page. What a store refuses here without a word is asked for once more in a way that gets one. */
 int store_head(client *c, const location *of, const char *if_none_match, object_head *out, error *err);
 
 /* The objects whose keys begin with `prefix`, page by page, in the order of the bytes of their keys. */

@@ -312,8 +312,9 @@ static void clear_ours(sending *s)
 static int send_parts(sending *s, int64_t part, error *err)
 {
 	int64_t size = (int64_t)s->st.st_size;
-	clear_left(s);
 	int code = begin(s, err);
+	if (code == 0)
+		clear_left(s);
 	for (int64_t at = 0; code == 0 && at < size; at += part)
 		code = send_part(s, at, size - at < part ? size - at : part, err);
 	if (code == 0)
