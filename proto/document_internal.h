@@ -96,7 +96,7 @@ void write__cursor(cJSON *obj, const char *name, const cursor *c);
 cJSON *write__dataset_id(const dataset_ref *d);
 void write__strings(cJSON *obj, const char *name, const char **strings, size_t n);
 void write__credentials(cJSON *obj, const credential_need *needs, size_t n); /* none: nothing is added */
-void write__copy(cJSON *obj, const char *name, const cJSON *value); /* a copy of any JSON; NULL adds nothing */
+void write__copy(cJSON *obj, const char *name, const cJSON *value);          /* a copy of any JSON; NULL adds nothing */
 /* Text for people, cut to `max` bytes and made valid UTF-8: an error text that names a strange file never spoils the document. */
 void write__prose(cJSON *obj, const char *name, const char *text, size_t max);
 

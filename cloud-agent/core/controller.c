@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/credential.h"
 #include "common/json_scan.h"
 #include "common/random.h"
 

@@ -545,18 +545,6 @@ void dataset_unpublish(controller *c, dataset *d);
 /* Publish this node's document of the job (or, if it has none, its inventory) whatever was published before. */
 void job_answer(controller *c, job *j, const char *node_name);
 
-/* ---- credential.c ---- */
-
-/* The Secrets that a node with these roles needs for this job (whose facts are up to date, and not blocked), with their versions and urls. */
-credential_need *credential_needs(const controller *c, const job *j, unsigned roles, arena *mem, size_t *n);
-credential_need *credential_needs_dataset(const controller *c, const dataset *d, arena *mem, size_t *n);
-/* A request; reply NULL: it does not say where its answer should go. */
-int credential_asked(controller *c, const topic *t, const void *payload, size_t len, bool retained, const message_reply *reply, error *err);
-bool credential_waits(const controller *c); /* something would be answered now */
-bool credential_next(controller *c, cloud_action *out);
-void credentials_forget(controller *c);
-void credentials_fini(controller *c);
-
 /* ---- fleet.c ---- */
 
 struct node {

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/credential.h"
 #include "cloud-agent/core/pod.h"
 #include "cloud-agent/core/secret.h"
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/credential.h"
 
 static model bare(const model *m)
 {

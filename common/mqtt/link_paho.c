@@ -8,6 +8,7 @@
  * - A DISCONNECT from the broker comes to `disconnected` alone, a lost connection to `connectionLost` alone, a refused CONNECT to
  *   onFailure5 with the reason in `code`. Each command's onSuccess5 or onFailure5 is called once, by destroy at the latest.
  * - Callbacks run under the lock, on its threads (or, in destroy, on this one). They copy, queue and return.
+ * - A QoS 0 message has its onSuccess5 when it has been written, which says nothing about the broker.
  * - QoS 1 messages are acknowledged to the broker whatever messageArrived returns. So it always returns 1, and waits inside if it must.
  * - Every trace line is formatted even if nobody reads it, unless the level says otherwise.
  */
@@ -26,6 +27,7 @@
 #include "common/mqtt/diagnosis.h"
 #include "common/mqtt/link_internal.h"
 #include "common/mqtt/nodelay.h"
+#include "common/mqtt/properties.h"
 #include "common/mqtt/reason.h"
 
 /* A filter that nobody subscribes: taking it back is the smallest thing that a broker has to answer. */
@@ -150,11 +152,6 @@ static void on_connect_failure(void *context, MQTTAsync_failureData5 *response)
 	link__tell(l, EVENT_OPEN_ERROR, 0, reason, text);
 }
 
-static uint32_t number_property(MQTTProperties *props, enum MQTTPropertyCodes code, uint32_t otherwise)
-{
-	return MQTTProperties_hasProperty(props, code) ? (uint32_t)MQTTProperties_getNumericValue(props, code) : otherwise;
-}
-
 static void on_connected(void *context, MQTTAsync_successData5 *response)
 {
 	struct link *l = context;
@@ -162,11 +159,11 @@ static void on_connected(void *context, MQTTAsync_successData5 *response)
 	MQTTProperties *props = &response->properties;
 
 	e->flag = response->alt.connect.sessionPresent != 0;
-	e->limits.receive_maximum = number_property(props, MQTTPROPERTY_CODE_RECEIVE_MAXIMUM, 0);
-	e->limits.packet_size = number_property(props, MQTTPROPERTY_CODE_MAXIMUM_PACKET_SIZE, 0);
-	e->limits.keep_alive_s = number_property(props, MQTTPROPERTY_CODE_SERVER_KEEP_ALIVE, 0);
-	e->limits.no_retain = number_property(props, MQTTPROPERTY_CODE_RETAIN_AVAILABLE, 1) == 0;
-	e->limits.no_qos1 = number_property(props, MQTTPROPERTY_CODE_MAXIMUM_QOS, 2) == 0;
+	e->limits.receive_maximum = properties_number(props, MQTTPROPERTY_CODE_RECEIVE_MAXIMUM, 0);
+	e->limits.packet_size = properties_number(props, MQTTPROPERTY_CODE_MAXIMUM_PACKET_SIZE, 0);
+	e->limits.keep_alive_s = properties_number(props, MQTTPROPERTY_CODE_SERVER_KEEP_ALIVE, 0);
+	e->limits.no_retain = properties_number(props, MQTTPROPERTY_CODE_RETAIN_AVAILABLE, 1) == 0;
+	e->limits.no_qos1 = properties_number(props, MQTTPROPERTY_CODE_MAXIMUM_QOS, 2) == 0;
 	e->text = mem_strdup(l->host);
 	nodelay_set(l->addresses);
 	inbox_put(l->inbox, e);
@@ -232,39 +229,6 @@ static int on_message(void *context, char *topic, int topic_len, MQTTAsync_messa
 	return 1;
 }
 
-static void add_number(MQTTProperties *props, enum MQTTPropertyCodes code, uint32_t value)
-{
-	MQTTProperty p = {.identifier = code};
-
-	switch (MQTTProperty_getType(code)) {
-	case MQTTPROPERTY_TYPE_BYTE:
-		p.value.byte = (unsigned char)value;
-		break;
-	case MQTTPROPERTY_TYPE_TWO_BYTE_INTEGER:
-		p.value.integer2 = (unsigned short)value;
-		break;
-	default:
-		p.value.integer4 = value;
-		break;
-	}
-	MQTTProperties_add(props, &p);
-}
-
-static void add_data(MQTTProperties *props, enum MQTTPropertyCodes code, const void *data, size_t len)
-{
-	MQTTProperty p = {.identifier = code};
-
-	p.value.data.data = (char *)data;
-	p.value.data.len = (int)len;
-	MQTTProperties_add(props, &p);
-}
-
-static void add_content(MQTTProperties *props)
-{
-	add_number(props, MQTTPROPERTY_CODE_PAYLOAD_FORMAT_INDICATOR, 1);
-	add_data(props, MQTTPROPERTY_CODE_CONTENT_TYPE, MESSAGE_CONTENT_TYPE, strlen(MESSAGE_CONTENT_TYPE));
-}
-
 /* Into l->addresses; to `out` the numeric form of the `index`-th of them, modulo their number. 0 or a negative error code. */
 static int resolve(struct link *l, const struct broker_url *broker, uint32_t index, char *out, socklen_t size)
 {
@@ -320,12 +284,12 @@ static void fill_properties(const struct mqtt_config *c, MQTTProperties *connect
 {
 	size_t packet = c->max_payload + UINT16_MAX + 1024; /* room for the longest topic and some properties */
 
-	add_number(connect, MQTTPROPERTY_CODE_SESSION_EXPIRY_INTERVAL, c->session_expiry_s);
-	add_number(connect, MQTTPROPERTY_CODE_MAXIMUM_PACKET_SIZE, (uint32_t)packet);
+	properties_add_number(connect, MQTTPROPERTY_CODE_SESSION_EXPIRY_INTERVAL, c->session_expiry_s);
+	properties_add_number(connect, MQTTPROPERTY_CODE_MAXIMUM_PACKET_SIZE, (uint32_t)packet);
 	if (!c->will.topic)
 		return;
-	add_number(will, MQTTPROPERTY_CODE_WILL_DELAY_INTERVAL, c->will.delay_s);
-	add_content(will);
+	properties_add_number(will, MQTTPROPERTY_CODE_WILL_DELAY_INTERVAL, c->will.delay_s);
+	properties_add_content(will);
 }
 
 /* Paho copies all of it. */
@@ -511,13 +475,13 @@ void link__paho_publish(struct link *l, const struct message *m)
 	out.qos = m->m.at_most_once ? 0 : 1;
 	out.retained = m->m.retained;
 	if (m->m.len > 0)
-		add_content(&out.properties);
+		properties_add_content(&out.properties);
 	if (m->m.response_topic)
-		add_data(&out.properties, MQTTPROPERTY_CODE_RESPONSE_TOPIC, m->m.response_topic, strlen(m->m.response_topic));
+		properties_add_data(&out.properties, MQTTPROPERTY_CODE_RESPONSE_TOPIC, m->m.response_topic, strlen(m->m.response_topic));
 	if (m->m.correlation)
-		add_data(&out.properties, MQTTPROPERTY_CODE_CORRELATION_DATA, m->m.correlation, m->m.correlation_len);
+		properties_add_data(&out.properties, MQTTPROPERTY_CODE_CORRELATION_DATA, m->m.correlation, m->m.correlation_len);
 	if (m->m.expiry_s)
-		add_number(&out.properties, MQTTPROPERTY_CODE_MESSAGE_EXPIRY_INTERVAL, m->m.expiry_s);
+		properties_add_number(&out.properties, MQTTPROPERTY_CODE_MESSAGE_EXPIRY_INTERVAL, m->m.expiry_s);
 	rc = MQTTAsync_sendMessage(l->paho, m->m.topic, &out, &options);
 	MQTTProperties_free(&out.properties);
 	if (rc != MQTTASYNC_SUCCESS)

@@ -250,7 +250,7 @@ enum credential_state edge_agent_credential_for(const edge_agent *a, const char 
 typedef struct edge_counters {
 	int64_t jobs, datasets, unsettled, provisional, credentials_wanted, credentials_held; /* gauges */
 	int64_t inferences, hard_examples;
-	int64_t published, settled, commits, commit_failures;                                 /* since start */
+	int64_t published, settled, commits, commit_failures; /* since start */
 	int64_t messages, messages_refused, posts, posts_refused, posts_stored;
 	int64_t messages_ignored; /* well-formed, but old news or not for this store (yet) */
 	int64_t credentials_asked, credentials_refused;

@@ -234,7 +234,7 @@ class Granted(SecureCase):
         held(self.edge, 2)
 
     def test_what_was_replaced_is_overwritten(self):
-        """What is over is overwritten: keys of before are nowhere in the memory of either agent once they were replaced."""
+        """What is over is overwritten: keys of before are nowhere in the memory of the device's agent once they were replaced."""
         if not os.access("/proc/self/mem", os.R_OK) or os.geteuid() != 0:
             self.skipTest("another process's memory is not to be read here")
         if is_sanitized():
