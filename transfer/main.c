@@ -207,6 +207,10 @@ static void use_options(session *s, const options *o)
 		s->connect_ms = o->connect_ms;
 	if (o->stall_ms > 0)
 		s->stall_ms = o->stall_ms;
+	if (o->retry_wait_ms > 0) {
+		s->wait_min_ms = o->retry_wait_ms;
+		s->wait_max_ms = 60 * o->retry_wait_ms;
+	}
 }
 
 int main(int argc, char **argv)

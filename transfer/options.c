@@ -44,6 +44,7 @@ enum flag_id {
 	FLAG_ATTEMPTS,
 	FLAG_CONNECT,
 	FLAG_STALL,
+	FLAG_WAIT,
 	FLAG_LOG_LEVEL,
 	FLAGS
 };
@@ -64,6 +65,7 @@ const options_flag options__flags[] = {
 		"Failures in a row, without progress between them, before it gives up, 1 to 100. Default: 8."},
 	[FLAG_CONNECT] = {"--connect-time", "DURATION", ALL, "Time that a connection may take. Default: 10s."},
 	[FLAG_STALL] = {"--stall-time", "DURATION", ALL, "Time in which at least one byte must move. Default: 60s."},
+	[FLAG_WAIT] = {"--retry-wait", "DURATION", ALL, "First wait after a failure; it doubles, up to sixty times as long. Default: 500ms."},
 	[FLAG_LOG_LEVEL] = {"--log-level", "LEVEL", ALL, "error, warn, info or debug. Default: info."},
 };
 const size_t options__n_flags = FLAGS;
@@ -83,8 +85,8 @@ static int number(const char *name, const char *text, int64_t min, int64_t max, 
 
 static int duration(const char *name, const char *text, int64_t *out, error *err)
 {
-	if (config_parse_duration(text, out) != 0 || *out < 100 || *out > 86400000)
-		return error_set(err, ERROR_INVALID, "%s must be a duration from 100ms to 24h, such as 30s", name);
+	if (config_parse_duration(text, out) != 0 || *out < 10 || *out > 3600000)
+		return error_set(err, ERROR_INVALID, "%s must be a duration from 10ms to 1h, such as 30s", name);
 	return 0;
 }
 
@@ -125,6 +127,8 @@ static int set_flag(options *o, enum flag_id id, const char *value, error *err)
 		return duration(name, value, &o->connect_ms, err);
 	case FLAG_STALL:
 		return duration(name, value, &o->stall_ms, err);
+	case FLAG_WAIT:
+		return duration(name, value, &o->retry_wait_ms, err);
 	case FLAG_IF_MATCH:
 		return header_text(name, value, &o->if_match, err);
 	case FLAG_IF_NONE_MATCH:
@@ -183,8 +187,14 @@ int options_parse(int argc, char **argv, options *out, enum options_result *resu
 {
 	int first = 1, code = 0;
 	bool flags = true;
-	*out =
-		(options){.command = COMMAND_FETCH, .range = -1, .jobs = -1, .attempts = -1, .connect_ms = -1, .stall_ms = -1, .level = LOG_INFO};
+	*out = (options){.command = COMMAND_FETCH,
+		.range = -1,
+		.jobs = -1,
+		.attempts = -1,
+		.connect_ms = -1,
+		.stall_ms = -1,
+		.retry_wait_ms = -1,
+		.level = LOG_INFO};
 	*result = OPTIONS_RUN;
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		bool help = strcmp(argv[i], "--help") == 0, version = strcmp(argv[i], "--version") == 0;

@@ -16,7 +16,7 @@ typedef struct options {
 	char **words; /* behind the command and the flags: argv's */
 	int n_words;
 	bool fresh, only_new, etag_is_no_md5, has_range;
-	int64_t range, jobs, attempts, connect_ms, stall_ms; /* -1: not given */
+	int64_t range, jobs, attempts, connect_ms, stall_ms, retry_wait_ms; /* -1: not given */
 	const char *if_match, *if_none_match, *sha256, *last;
 	enum log_level level;
 } options;

@@ -10,14 +10,14 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 
-from agents import PATIENCE, Process, World, free_port, program, until  # noqa: E402
+from agents import PATIENCE, Process, World, free_port, program, until  # noqa: E402,F401
 from case import main  # noqa: E402,F401
 
 from strict_store import StrictStore  # noqa: E402
 from web import BadProxy, Web  # noqa: E402
 
 STORE = os.environ.get("ILMARE_TEST_S3")
-QUICK = ["--attempts", "4"]
+QUICK = ["--attempts", "4", "--retry-wait", "20ms"]
 
 
 def clean_env(env):

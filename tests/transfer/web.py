@@ -148,13 +148,6 @@ class BadHandler(http.server.BaseHTTPRequestHandler):
         except OSError:
             self.close_connection = True  # the client has gone
 
-    def handle_expect_100(self):
-        proxy = self.server.proxy
-        # What refuses a body does so before it is all there.
-        if proxy.faults and proxy.faults[0] == ("refuse_body",) and proxy.only(self.command, self.path):
-            self.close_connection = True
-        return super().handle_expect_100()
-
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = handle_any
 
     def act(self, fault):

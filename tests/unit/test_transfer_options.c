@@ -52,7 +52,7 @@ static void refused(void **state)
 		"get --range -1 s3://b/k f", "get --range 5x s3://b/k f", "get --range", "get --if-match e s3://b/k f",
 		"get --range 1 --fresh s3://b/k f", "get --sha256 abc s3://b/k f", "put-folder --new d s3://b/k", "head --fresh s3://b/k",
 		"put --what f s3://b/k", "get --fresh=1 s3://b/k f", "--jobs 0 s3://b/k /d", "--jobs 65 s3://b/k /d", "get --attempts 101 u f",
-		"get --connect-time 1ms u f", "get --log-level loud u f"};
+		"get --connect-time 1ms u f", "get --retry-wait 2h u f", "get --log-level loud u f"};
 	options o;
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
