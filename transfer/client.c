@@ -74,6 +74,8 @@ static bool header_is(const char *line, size_t len, const char *name, char *out,
 static void take_header(reply *r, const char *line, size_t len)
 {
 	char value[128];
+	/* Every store adds headers of its own, where it has no ETag for a file that was put below it, too. */
+	r->of_store = r->of_store || (len > 6 && strncasecmp(line, "x-amz-", 6) == 0) || (len > 5 && strncasecmp(line, "ETag:", 5) == 0);
 	if (header_is(line, len, "ETag", r->etag, sizeof r->etag) || header_is(line, len, "Last-Modified", r->modified, sizeof r->modified) ||
 		header_is(line, len, "Date", r->date, sizeof r->date) ||
 		header_is(line, len, "Retry-After", r->retry_after, sizeof r->retry_after) ||

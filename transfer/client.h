@@ -22,10 +22,10 @@
 typedef struct client client;
 
 typedef struct reply {
-	int status;            /* 0: no answer */
-	int64_t length;        /* Content-Length, -1 without one */
-	int64_t from, total;   /* Content-Range; -1 */
-	bool chunked, not_md5; /* the ETag of an encrypted object is no digest */
+	int status;                      /* 0: no answer */
+	int64_t length;                  /* Content-Length, -1 without one */
+	int64_t from, total;             /* Content-Range; -1 */
+	bool chunked, of_store, not_md5; /* of_store: an S3 store says it; not_md5: the ETag of an encrypted object is no digest */
 	char etag[256], modified[64], date[64], retry_after[64], type[128], region[64];
 	buf body;       /* of all but what on_data took */
 	s3_error error; /* of the store; code "" without one */

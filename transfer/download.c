@@ -41,9 +41,10 @@ static bool is_page_name(const char *url)
 /* Is it what was asked for, and will its end be seen? */
 static int check_head(const location *of, const reply *r, error *err)
 {
-	if (of->kind == LOCATION_S3 && r->etag[0] == '\0')
+	if (of->kind == LOCATION_S3 && !r->of_store)
 		return error_set(err, ERROR_CORRUPT,
-			"%s: the answer has no ETag, so it does not come from a store for S3; is something in between, "
+			"%s: the answer has neither an ETag nor another header of a store, so it does not come from a store for S3; is something in "
+			"between, "
 			"or S3_ENDPOINT_URL another server's",
 			of->shown);
 	if (of->kind == LOCATION_HTTP && strncasecmp(r->type, "text/html", 9) == 0 && !is_page_name(of->text))

@@ -56,8 +56,9 @@ int store_head(client *c, const location *of, const char *if_none_match, object_
 		(void)snprintf(out->modified, sizeof out->modified, "%s", r.modified);
 		/* Some servers do not look at If-None-Match. */
 		out->changed = if_none_match == NULL || strcmp(if_none_match, r.etag) != 0;
-		if (of->kind == LOCATION_S3 && r.etag[0] == '\0')
-			code = error_set(err, ERROR_CORRUPT, "%s: the answer has no ETag, so it does not come from a store for S3", of->shown);
+		if (of->kind == LOCATION_S3 && !r.of_store)
+			code = error_set(err, ERROR_CORRUPT,
+				"%s: the answer has neither an ETag nor another header of a store, so it does not come from a store for S3", of->shown);
 	}
 	if (of->kind == LOCATION_S3 && (r.status == 400 || r.status == 403 || r.status == 301))
 		code = ask_why(c, of, code, err);
