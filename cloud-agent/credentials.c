@@ -46,7 +46,7 @@ static void log_answer(const credential_response *r)
 }
 
 /* Publishes, and ends the answer. */
-static void say(answer *a, credential_response *r)
+static void say(answer *a, credential_response r)
 {
 	char time[32];
 	moment now = clock_now();
@@ -55,14 +55,14 @@ static void say(answer *a, credential_response *r)
 	credentials *owner = a->owner;
 
 	time_format(now.unix_ms, time);
-	r->ts = time;
-	text = credential_response_encode(r);
+	r.ts = time;
+	text = credential_response_encode(&r);
 	m.payload = text;
 	m.len = strlen(text);
 	mqtt_agent_once(owner->mqtt, m);
 	credential_text_free(text);
-	log_answer(r);
-	controller_answered(owner->core, r->reason == NULL, now);
+	log_answer(&r);
+	controller_answered(owner->core, r.reason == NULL, now);
 	arena_free(a->mem);
 	free(a->topic);
 	free(a->correlation);
@@ -76,7 +76,7 @@ static void refuse(answer *a, const char *reason, const char *message)
 
 	r.reason = reason;
 	r.message = message;
-	say(a, &r);
+	say(a, r);
 }
 
 /* As the answer's decoder takes it. A line break at its end, as `echo` makes one, is the usual mistake. */
@@ -114,7 +114,7 @@ static void on_secret(void *ctx, int code, const char *text, const cJSON *object
 		r.endpoint = endpoint[0] != '\0' ? endpoint : NULL;
 		r.access_key_id = key_id;
 		r.secret_access_key = key;
-		say(a, &r);
+		say(a, r);
 	}
 	free(version);
 	free(endpoint);

@@ -386,8 +386,8 @@ static void kept_over_a_restart(void **state)
 static void what_was_kept_may_be_anything(void **state)
 {
 	static const char *const texts[] = {"", "{", "[]", "{\"v\":2,\"credentials\":[]}", "{\"v\":1}", "{\"v\":1,\"credentials\":{\"a\":[1]}}",
-		"{\"v\":1,\"credentials\":[1,null,{\"namespace\":\"ns\",\"secret\":\"s3\",\"version\":\"7\",\"accessKeyId\":1,\"secretAccessKey\":"
-		"\"x\"}]}"};
+		("{\"v\":1,\"credentials\":[1,null,{\"namespace\":\"ns\",\"secret\":\"s3\",\"version\":\"7\",\"accessKeyId\":1,\"secretAccessKey\":"
+		 "\"x\"}]}")};
 	bench b;
 
 	(void)state;

@@ -95,8 +95,9 @@ void kube__secrets_fini(kube *k)
 		cluster_secret done = s->done;
 		void *ctx = s->ctx;
 
+		k->secrets = s->next;
 		transport_cancel(s->call);
-		secret_free(s);
+		free(s);
 		done(ctx, ERROR_OFFLINE, "the cluster is not followed any more", NULL, NULL, NULL);
 	}
 }
