@@ -39,7 +39,7 @@ int64_t many_listing_seen(const many_listing *l);
 /* The files that an index names, which is a local file; `name` is for messages. */
 typedef struct many_index many_index;
 int many_index_new(const char *path, const char *name, many_index **out, error *err);
-void many_index_free(many_index *i);
-many_source many_index_source(many_index *i);
+void many_index_free(many_index *x);
+many_source many_index_source(many_index *x);
 
 #endif

@@ -159,8 +159,7 @@ static int take_flag(options *o, int argc, char **argv, int *i, error *err)
 		if ((flag->commands & BIT(o->command)) == 0)
 			return error_set(err, ERROR_INVALID, "%s is not for this command; see --help", flag->name);
 		if (flag->value == NULL)
-			return equals == NULL ? set_flag(o, (enum flag_id)f, NULL, err) :
-									error_set(err, ERROR_INVALID, "%s takes no value", flag->name);
+			return equals == NULL ? set_flag(o, (enum flag_id)f, "", err) : error_set(err, ERROR_INVALID, "%s takes no value", flag->name);
 		if (equals == NULL && ++*i == argc)
 			return error_set(err, ERROR_INVALID, "%s needs a value: %s", flag->name, flag->value);
 		return set_flag(o, (enum flag_id)f, equals != NULL ? equals + 1 : argv[*i], err);

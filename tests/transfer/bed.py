@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 
-from agents import PATIENCE, Process, World, free_port, program, until  # noqa: E402,F401
+from agents import PATIENCE, Process, World, free_port, is_sanitized, program, until  # noqa: E402,F401
 from case import main  # noqa: E402,F401
 
 from strict_store import StrictStore  # noqa: E402

@@ -70,27 +70,45 @@ static bool seconds_of(int year, int month, int day, int hour, int minute, int s
 	return true;
 }
 
+/* A text is taken apart by a pattern: each 'D' is a digit of a number, each 'L' a letter, and all else stands for itself. What follows the pattern does not count. */
+static bool apart(const char *text, const char *pattern, int *numbers, char *letters)
+{
+	bool inside = false;
+	for (; *pattern != '\0'; pattern++, text++) {
+		bool digit = *text >= '0' && *text <= '9', letter = (*text >= 'A' && *text <= 'Z') || (*text >= 'a' && *text <= 'z');
+		if (*pattern == 'D' ? !digit : *pattern == 'L' ? !letter : *text != *pattern)
+			return false;
+		if (*pattern == 'L')
+			*letters++ = *text;
+		if (*pattern == 'D')
+			*numbers = (inside ? *numbers * 10 : 0) + (*text - '0');
+		else if (inside)
+			numbers++;
+		inside = *pattern == 'D';
+	}
+	return true;
+}
+
 bool reply_date(const char *text, int64_t *out)
 {
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 	char name[4] = "";
-	int day, year, hour, minute, second, end = 0;
+	int n[5]; /* day, year, hour, minute, second */
 	const char *comma = strchr(text, ',');
-	if (comma == NULL ||
-		sscanf(comma + 1, " %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n", &day, name, &year, &hour, &minute, &second, &end) != 6 || end == 0)
+	if (comma == NULL || !apart(comma, ", DD LLL DDDD DD:DD:DD GMT", n, name))
 		return false;
-	const char *found = strlen(name) == 3 ? strstr(months, name) : NULL;
+	const char *found = strstr(months, name);
 	if (found == NULL || (found - months) % 3 != 0)
 		return false;
-	return seconds_of(year, (int)(found - months) / 3 + 1, day, hour, minute, second, out);
+	return seconds_of(n[1], (int)(found - months) / 3 + 1, n[0], n[2], n[3], n[4], out);
 }
 
 bool reply_date_iso(const char *text, int64_t *out)
 {
-	int year, month, day, hour, minute, second;
-	if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) != 6)
-		return false;
-	return seconds_of(year, month, day, hour, minute, second, out);
+	int n[6];
+	return apart(text, "DDDD-DD-DDTDD:DD:DDZ", n, NULL) || apart(text, "DDDD-DD-DDTDD:DD:DD.", n, NULL) ?
+		seconds_of(n[0], n[1], n[2], n[3], n[4], n[5], out) :
+		false;
 }
 
 void reply_date_amz(int64_t seconds, char out[17])
