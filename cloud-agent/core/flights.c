@@ -5,7 +5,8 @@
  * Nor is all handed out that was planned: see lanes.c.
  *
  * An answer to a patch is the object as it is: the position that it shows was read back. CONFLICT: the job waits for an object with another
- * resourceVersion. EXISTS is success for a pod of this uid, and a reason otherwise. All else is tried again, later and later.
+ * resourceVersion, and tries again later and later if none comes. EXISTS is success for a pod of this uid, and a reason otherwise. All else
+ * is tried again, later and later.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -267,7 +268,7 @@ static void conflict_met(controller *c, job *j, const char *rv, cJSON *object)
 		return; /* a newer one is here already */
 	free(j->conflict_rv);
 	j->conflict_rv = mem_strdup(rv);
-	j->retry_at = c->now.mono_ms + c->cfg.retry_max_ms; /* should the newer one never come */
+	j->retry_at = c->now.mono_ms + retry_delay(c, &j->retry_delay, 0); /* should the newer one never come */
 }
 
 static void patch_answered(controller *c, flight *f, int code, const char *text, cJSON *object, int64_t retry_after_ms)

@@ -97,5 +97,5 @@ void status_write_answered(controller *c, flight *f, int code, cJSON *object, in
 	} else {
 		c->count.cluster_failures++;
 	}
-	w->retry_at = c->now.mono_ms + (code == ERROR_CONFLICT ? c->cfg.retry_max_ms : retry_delay(c, &w->retry_delay, retry_after_ms));
+	w->retry_at = c->now.mono_ms + retry_delay(c, &w->retry_delay, retry_after_ms);
 }

@@ -231,12 +231,13 @@ class CustomResources(Case):
         row = self.api.table(JOB, self.ns)[0]
         self.assertEqual([row["Round"], row["Stage"], row["Phase"], row["Metric"]], [None] * 4)
         self.api.patch(JOB, self.ns, "signs-demo", {"status": {"round": 3, "stage": "Eval", "phase": "Running", "lastMetric": "precision 0.9 (0.8)",
-                                                               "deployedRound": 2, "reason": "NodeUnreachable"}}, sub="status")
+                                                               "deployedRound": 2, "reason": "NodeUnreachable",
+                                                               "inference": {"inferences": 900, "hardExamples": 7}}}, sub="status")
         row = self.api.table(JOB, self.ns)[0]
         age = row.pop("Age")
         self.assertRegex(age, r"^\d+s$")
         self.assertEqual(row, {"Name": "signs-demo", "Round": 3, "Stage": "Eval", "Phase": "Running", "Metric": "precision 0.9 (0.8)", "Deployed": 2,
-                               "Reason": "NodeUnreachable", "Dataset": "traffic-signs"})
+                               "Reason": "NodeUnreachable", "Hard": 7, "Dataset": "traffic-signs"})
         self.api.patch("Dataset", self.ns, "traffic-signs", {"status": {"numberOfSamples": 41}}, sub="status")
         row = self.api.table("Dataset", self.ns)[0]
         self.assertEqual([row["Node"], row["Samples"], row["Format"]], ["edge-1", 41, "txt"])

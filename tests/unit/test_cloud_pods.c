@@ -346,6 +346,27 @@ static void test_conflict_met(void **state)
 	harness_free(h);
 }
 
+/* Something newer never comes: the same is tried again soon, and then later and later. */
+static void test_conflict_with_nothing(void **state)
+{
+	(void)state;
+	harness *h = harness_world();
+	int patches = h->patches;
+	h->refuse_patch = ERROR_CONFLICT;
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10});
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_WAITING);
+	assert_int_equal(h->patches, patches);
+	h->refuse_patch = ERROR_CONFLICT;
+	harness_advance(h, 1200);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_WAITING);
+	harness_advance(h, 2400);
+	harness_run(h);
+	harness_expect(h, "j", 1, STAGE_TRAIN, PHASE_STARTING);
+	harness_free(h);
+}
+
 static void test_cluster_errors(void **state)
 {
 	(void)state;
@@ -410,6 +431,7 @@ int main(void)
 		cmocka_unit_test(test_node_left),
 		cmocka_unit_test(test_another_uid),
 		cmocka_unit_test(test_conflict_met),
+		cmocka_unit_test(test_conflict_with_nothing),
 		cmocka_unit_test(test_cluster_errors),
 		cmocka_unit_test(test_mended),
 	};

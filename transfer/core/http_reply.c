@@ -150,7 +150,7 @@ int64_t reply_retry_after(const char *text, int64_t now)
 
 bool reply_content_range(const char *text, int64_t *from, int64_t *total)
 {
-	int64_t last;
+	int64_t last = -1;
 	const char *p = text;
 	if (strncmp(p, "bytes ", 6) != 0)
 		return false;
