@@ -217,6 +217,8 @@ static void test_another_node_gets_nothing(void **state)
 	harness_birth(h, "edge-2", "s2");
 	assert_true(harness_run(h));
 	assert_int_equal(feed(h, topic_text, request_text("edge-2", "job", "j", uid, "out"), &reply, false), 0);
+	assert_true(harness_run(h));
+	assert_string_equal(h->credential.reason, "NotNamed");
 	assert_int_equal(feed(h, topic_text, request_text("edge-2", "dataset", "d", uid_of(h, OBJECT_DATASET, "d"), "in"), &reply, false), 0);
 	assert_true(harness_run(h));
 	assert_int_equal(h->credential.n, 2);
