@@ -150,7 +150,7 @@ static void got_published(mqtt_client *c, const struct event *e)
 	client__pump(c);
 	if (c->cb.on_published && c->state == MQTT_UP)
 		c->cb.on_published(c->cb.ctx, e->token, reason_error(e->reason), e->reason, text);
-	if (c->was_full && c->state == MQTT_UP && outgoing_has_room(&c->out)) {
+	if (c->was_full && c->state == MQTT_UP && outgoing_is_low(&c->out)) {
 		c->was_full = false;
 		if (c->cb.on_room)
 			c->cb.on_room(c->cb.ctx);

@@ -92,6 +92,11 @@ bool outgoing_has_room(const struct outgoing *o)
 	return o->queued_bytes <= o->max_bytes / 2;
 }
 
+bool outgoing_is_low(const struct outgoing *o)
+{
+	return o->queued_bytes <= o->max_bytes / 4;
+}
+
 bool outgoing_is_empty(const struct outgoing *o)
 {
 	return !o->first && o->n_inflight == 0;

@@ -39,8 +39,10 @@ struct message *outgoing_next(struct outgoing *o);
 /* Acknowledged, or, of a message that goes out at most once, sent: its size, or SIZE_MAX for a token that is not in flight. *once (NULL:
  * never mind): which of the two. */
 size_t outgoing_acknowledge(struct outgoing *o, int64_t token, bool *once);
-/* At most half full: time to tell somebody who was refused. */
+/* At most half full. */
 bool outgoing_has_room(const struct outgoing *o);
+/* At most a quarter full: time to tell somebody who was refused. Told at the half, he would be told again for each message that he adds. */
+bool outgoing_is_low(const struct outgoing *o);
 bool outgoing_is_empty(const struct outgoing *o); /* nothing queued, nothing in flight */
 
 #endif

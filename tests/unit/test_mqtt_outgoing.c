@@ -100,6 +100,13 @@ static void test_queue_bound(void **state)
 	while (!outgoing_has_room(&o))
 		assert_int_equal(outgoing_acknowledge(&o, next(), NULL), 1001);
 	assert_true(put(1000) > 0);
+	/* Who waits is told later: there is room for several then. */
+	assert_false(outgoing_is_low(&o));
+	while (!outgoing_is_low(&o))
+		assert_int_equal(outgoing_acknowledge(&o, next(), NULL), 1001);
+	for (n = 0; outgoing_has_room(&o); n++)
+		assert_true(put(1000) > 0);
+	assert_in_range(n, 2, 8);
 }
 
 /* Empty messages take memory too. */
