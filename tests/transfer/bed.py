@@ -119,11 +119,11 @@ class Case(unittest.TestCase):
 class Gateway:
     key, secret, region = "gateway-key", "gateway-secret/with+signs=", "us-east-1"
 
-    def __init__(self, case, tls=None):
+    def __init__(self, case, tls=None, more=()):
         self.folder, self.port, self.tls = case.path / "store", free_port(), tls
         self.folder.mkdir()
         (case.path / "iam").mkdir()
-        options = ["--cert", tls[0], "--key", tls[1]] if tls else []
+        options = [*(["--cert", tls[0], "--key", tls[1]] if tls else []), *more]
         self.process = Process(case.world, "store", [STORE, "--access", self.key, "--secret", self.secret, "--port", f"127.0.0.1:{self.port}", "--iam-dir",
                                                     case.path / "iam", *options, "posix", self.folder])
         self.process.start()
