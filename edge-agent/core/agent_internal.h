@@ -136,9 +136,9 @@ typedef struct credential { /* one Secret */
 	char *version, *endpoint, *key_id, *key; /* what is held; key NULL: nothing */
 	bool asked;                              /* with this: */
 	unsigned char correlation[16];
-	int64_t due; /* when it is asked for (again), if it is lacking */
-	int attempts;
-	char *refused; /* the reason that was told last; NULL: none since it was held */
+	int64_t due;              /* when it is asked for (again), if it is lacking */
+	int attempts, unanswered; /* unanswered: since the last answer */
+	char *refused;            /* the reason that was told last; NULL: none since it was held */
 } credential;
 
 /* ---- the rest of the agent ---- */

@@ -15,7 +15,7 @@
 #include "common/random.h"
 #include "edge-agent/core/agent_internal.h"
 
-enum { ASKS_MAX = 8 };
+enum { ASKS_MAX = 8, UNANSWERED_TOLD = 5 };
 
 /* ---- entries ---- */
 
@@ -245,6 +245,10 @@ static void ask(edge_agent *a, credential *c, moment now, edge_action *out)
 	out->ask.correlation = c->correlation;
 	out->ask.correlation_len = sizeof(c->correlation);
 	a->counters.credentials_asked++;
+	/* Nothing acknowledges a question, so nothing says that the broker has dropped it. */
+	if (++c->unanswered == UNANSWERED_TOLD)
+		log_warn("credentials", "no answer so far; do the broker's access rules have the topics below credential/?",
+			L_STR("namespace", c->ns), L_STR("secret", c->secret), L_INT("asked", c->unanswered));
 }
 
 static void tell_insecure(edge_agent *a, const credential *c)
@@ -322,6 +326,7 @@ static int take_response(edge_agent *a, const credential_response *r, const void
 	if (strcmp(c->secret, r->secret) != 0 || strcmp(c->ns, r->of.ns) != 0)
 		return error_set(err, ERROR_INVALID, "response: it is of another Secret than was asked for");
 	c->asked = false;
+	c->unanswered = 0;
 	if (r->reason != NULL)
 		refused(a, c, r);
 	else

@@ -202,6 +202,21 @@ class Granted(SecureCase):
         self.edge.wait_log(r"credentials: held ", 6)
         self.check_nowhere()
 
+    def test_rules_of_before_are_said_to_be_in_the_way(self):
+        """A broker whose access rules do not know of credentials yet drops the question without a word."""
+        acl = self.broker.files / "acl"
+        whole = acl.read_text()
+        acl.write_text("\n".join(line for line in whole.split("\n") if "/credential/" not in line or "deny" in line))
+        self.broker.reload()
+        self.topics = self.world.topics(self.broker, "#")
+        self.cloud.start()
+        self.edge.start()
+        self.edge.wait_log(r"credentials: no answer so far")
+        self.assertEqual(self.cloud.metrics()["ilmare_cloud_credentials_asked_total"], 0)
+        acl.write_text(whole)
+        self.broker.reload()
+        held(self.edge, 2)
+
     def test_on_the_disk_if_it_is_asked_for(self):
         self.edge.command.append("--credentials-keep=disk")
         self.begin()
