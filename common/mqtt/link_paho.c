@@ -33,7 +33,7 @@
 /* A filter that nobody subscribes: taking it back is the smallest thing that a broker has to answer. */
 #define PROBE_FILTER "-"
 
-enum { CERTIFICATE_DAYS = 30, LIBRARY_ENDS_MAX = 1000, DRAIN_NS = 250 * 1000 * 1000 };
+enum { CERTIFICATE_DAYS = 30, LIBRARY_ENDS_MAX = 1000, ANSWERS_NS = 100 * 1000 * 1000, DRAIN_NS = 250 * 1000 * 1000 };
 
 static struct operation *operation_begin(struct link *l, enum job_kind kind, int64_t token)
 {
@@ -57,6 +57,7 @@ static struct operation operation_end(struct operation *op)
 	uv_mutex_lock(&l->lock);
 	copy = *op;
 	op->busy = false;
+	uv_cond_signal(&l->wake); /* for await_answers */
 	uv_mutex_unlock(&l->lock);
 	return copy;
 }
@@ -530,6 +531,26 @@ static void on_no_disconnect(void *context, MQTTAsync_failureData5 *response)
 	drained(context);
 }
 
+static bool awaits_answer(const struct link *l)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < l->n_operations && !any; i++)
+		any = l->operations[i].busy && l->operations[i].kind != JOB_PUBLISH;
+	return any;
+}
+
+/* A SUBACK or UNSUBACK that comes in when its client is being taken down, so that nobody awaits it any more, is never freed. */
+static void await_answers(struct link *l)
+{
+	uint64_t now = uv_hrtime(), deadline = now + ANSWERS_NS;
+
+	uv_mutex_lock(&l->lock);
+	for (; awaits_answer(l) && now < deadline; now = uv_hrtime())
+		uv_cond_timedwait(&l->wake, &l->lock, deadline - now);
+	uv_mutex_unlock(&l->lock);
+}
+
 /* Of a publish that is still in the library's queue when its client is destroyed, topic and payload are never freed. A DISCONNECT is queued
  * behind all of them. A connection that takes no more bytes is not worth more than a moment. */
 static void drain(struct link *l)
@@ -552,6 +573,7 @@ static void drain(struct link *l)
 void link__paho_close(struct link *l)
 {
 	if (l->paho) {
+		await_answers(l);
 		drain(l);
 		keep_library();
 		MQTTAsync_destroy(&l->paho);
