@@ -12,6 +12,7 @@
 
 #include "cloud-agent/core/core.h"
 #include "cloud-agent/core/credential.h"
+#include "cloud-agent/core/publisher.h"
 #include "common/json_scan.h"
 #include "common/random.h"
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/publisher.h"
 
 int64_t position_deadline(const job *j, int64_t limit_ms)
 {

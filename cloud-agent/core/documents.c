@@ -14,6 +14,7 @@
 
 #include "cloud-agent/core/core.h"
 #include "cloud-agent/core/credential.h"
+#include "cloud-agent/core/publisher.h"
 
 static model bare(const model *m)
 {

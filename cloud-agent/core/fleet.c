@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/publisher.h"
 #include "common/log.h"
 
 enum { RIVAL_MIN_MS = 1000, RIVAL_MAX_MS = 5 * 60 * 1000, RIVAL_CALM_MS = 15 * 60 * 1000, EPOCH_AHEAD_S = 10 * 366 * 24 * 3600 };

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/publisher.h"
 
 job *job_of_uid(const controller *c, const char *uid)
 {

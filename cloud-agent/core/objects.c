@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/publisher.h"
 #include "cloud-agent/core/secret.h"
 
 char *object_key(const char *ns, const char *name)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/publisher.h"
 
 enum { SEEN_MAX = 256 * 1024 };
 

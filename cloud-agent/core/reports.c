@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/publisher.h"
 
 enum { ANSWER_EVERY_MS = 1000 };
 
