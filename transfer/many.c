@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/digest.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "transfer/cancel.h"
@@ -141,6 +142,9 @@ int many_fetch(session *s, const many_source *from, const char *folder, bool fre
 	int n = 0, jobs = s->jobs < JOBS_MAX ? s->jobs : JOBS_MAX;
 	if (w.code != 0)
 		return w.code;
+	/* What is found out once is found out before there are threads. */
+	digest ignored;
+	digest_of("", 0, &ignored);
 	pthread_mutex_init(&w.lock, NULL);
 	while (n < jobs - 1 && pthread_create(&threads[n], NULL, work, &w) == 0)
 		n++;
