@@ -159,6 +159,13 @@ static size_t on_body(char *data, size_t one, size_t len, void *ctx)
 
 /* ---- what goes ---- */
 
+static void set_sent(client *c, int64_t sent)
+{
+	if (c->q->counts)
+		atomic_fetch_add(&c->s->bytes, sent - c->sent);
+	c->sent = sent;
+}
+
 static size_t on_read(char *out, size_t one, size_t room, void *ctx)
 {
 	client *c = ctx;
@@ -180,7 +187,7 @@ static size_t on_read(char *out, size_t one, size_t room, void *ctx)
 		}
 		want = (size_t)n;
 	}
-	c->sent += (int64_t)want;
+	set_sent(c, c->sent + (int64_t)want);
 	return want;
 }
 
@@ -189,7 +196,7 @@ static int on_seek(void *ctx, curl_off_t to, int origin)
 	client *c = ctx;
 	if (origin != SEEK_SET || to < 0 || to > c->q->len)
 		return CURL_SEEKFUNC_CANTSEEK;
-	c->sent = to;
+	set_sent(c, to);
 	return CURL_SEEKFUNC_OK;
 }
 
@@ -399,20 +406,12 @@ static int refused(client *c, bool *retry)
 	return code;
 }
 
-int client_once(client *c, const request *q, reply *r, bool *retry, error *err)
+/* 0: it was answered with 2xx. */
+static int once(client *c, bool *retry)
 {
-	error ignored = {0};
+	const request *q = c->q;
+	reply *r = c->r;
 	bool stopped;
-	*r = (reply){.length = -1, .from = -1, .total = -1};
-	*retry = false;
-	c->q = q;
-	c->r = r;
-	c->err = err != NULL ? err : &ignored;
-	c->code = 0;
-	c->headers = 0;
-	c->sent = 0;
-	c->head_passed = false;
-	c->text[0] = '\0';
 	struct curl_slist *headers = set_request(c);
 	CURLcode result = run(c, &stopped);
 	curl_slist_free_all(headers);
@@ -431,6 +430,25 @@ int client_once(client *c, const request *q, reply *r, bool *retry, error *err)
 	if (status / 100 == 2 && !(is_error && q->of->kind == LOCATION_S3))
 		return 0;
 	return refused(c, retry);
+}
+
+int client_once(client *c, const request *q, reply *r, bool *retry, error *err)
+{
+	error ignored = {0};
+	*r = (reply){.length = -1, .from = -1, .total = -1};
+	*retry = false;
+	c->q = q;
+	c->r = r;
+	c->err = err != NULL ? err : &ignored;
+	c->code = 0;
+	c->headers = 0;
+	c->sent = 0;
+	c->head_passed = false;
+	c->text[0] = '\0';
+	int code = once(c, retry);
+	if (code != 0)
+		set_sent(c, 0);
+	return code;
 }
 
 /* The store's date shows that our clock is off: true if it was corrected now, so that another attempt makes sense. */

@@ -43,7 +43,7 @@ typedef struct request {
 	const char *permission;               /* for who is denied */
 
 	/* What is sent: `len` bytes at `offset` of a file, or of memory. */
-	bool has_body;
+	bool has_body, counts; /* counts: its bytes are the session's progress, as long as it does not fail */
 	int fd; /* -1: memory */
 	const char *memory;
 	int64_t offset, len;

@@ -142,7 +142,7 @@ static int check_whole(fetching *f, error *err)
 	if (f->to.size >= 0 && f->to.have != f->to.size)
 		return error_set(err, ERROR_CORRUPT, "%s: %" PRId64 " bytes came of the %" PRId64 " that were announced", d->of->shown, f->to.have,
 			f->to.size);
-	if (d->of->kind == LOCATION_S3 && !f->not_md5 && !d->etag_is_no_md5 && reply_etag_md5(d->etag, expected)) {
+	if (d->sha256 == NULL && d->of->kind == LOCATION_S3 && !f->not_md5 && !d->etag_is_no_md5 && reply_etag_md5(d->etag, expected)) {
 		code = digest_file(f->to.fd, "MD5", hex, d->path, err);
 		if (code == 0 && strcmp(hex, expected) != 0)
 			code = error_set(err, ERROR_CORRUPT, "%s: the MD5 of what came is %s, and the ETag says %s", d->of->shown, hex, expected);

@@ -140,7 +140,7 @@ static int send_whole(sending *s, error *err)
 	reply r;
 	attempts tries = {0};
 	char etag[64];
-	q.has_body = true;
+	q.has_body = q.counts = true;
 	q.fd = s->fd;
 	q.len = (int64_t)s->st.st_size;
 	q.if_none_match = s->u->only_new ? "*" : NULL;
@@ -188,7 +188,7 @@ static int send_part(sending *s, int64_t at, int64_t len, error *err)
 	(void)snprintf(number, sizeof number, "%d", s->n + 1);
 	q.query = query;
 	q.n_query = 2;
-	q.has_body = true;
+	q.has_body = q.counts = true;
 	q.fd = s->fd;
 	q.offset = at;
 	q.len = len;
@@ -202,7 +202,6 @@ static int send_part(sending *s, int64_t at, int64_t len, error *err)
 	if (code == 0) {
 		s->etags = mem_resize_array(s->etags, (size_t)s->n + 1, sizeof *s->etags);
 		(void)snprintf(s->etags[s->n++], sizeof *s->etags, "%s", r.etag);
-		atomic_fetch_add(&client_session(s->c)->bytes, len);
 	}
 	reply_fini(&r);
 	return code;
@@ -340,12 +339,12 @@ int upload_file(client *c, upload *u, error *err)
 		code = error_set(err, ERROR_INVALID, "%s is no file", u->path);
 	int64_t size = (int64_t)s.st.st_size, part = s3_part_size(size);
 	u->size = size;
+	if (atomic_load(&client_session(c)->size) < 0)
+		atomic_store(&client_session(c)->size, size);
 	if (code == 0 && size <= part) {
 		code = send_whole(&s, err);
 		if (code == 0)
 			code = check_same(&s, err);
-		if (code == 0)
-			atomic_fetch_add(&client_session(c)->bytes, size);
 	} else if (code == 0) {
 		code = send_parts(&s, part, err);
 	}

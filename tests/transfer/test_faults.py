@@ -1,7 +1,6 @@
 """A server, or what is in between, that does everything wrong: the file is what it was, or all of the new one; nothing is left but parts that can be
 gone on with; attempts end."""
 
-import hashlib
 import json
 import pathlib
 import signal
@@ -61,6 +60,7 @@ class Downloads(Store):
         self.proxy_.faults, self.proxy_.always, self.proxy_.seen = [], None, []
         done = self.good("get", "s3://bucket/k", self.path / "f")
         self.assertEqual((self.asked(), done.last["resumedAt"]), (["bytes=9000000-"], 9_000_000))
+        self.assertEqual(self.proxy_.seen[0][2]["If-Match"], self.store.etag("bucket", b"k"))
         self.assertEqual(((self.path / "f").read_bytes(), self.left(self.path)), (data, ["f"]))
 
     def test_a_part_of_another_version_is_of_no_use(self):
@@ -279,7 +279,7 @@ class Stopping(Store):
 
 class Figures(Store):
     def test_progress_is_said(self):
-        data = self.put_there(BIG)
+        self.put_there(BIG)
         self.proxy_.faults = [("stall", BIG // 2)]
         process = self.begin("get", "s3://bucket/k", self.path / "f")
         lines = iter(process.stdout.readline, "")
@@ -287,7 +287,15 @@ class Figures(Store):
         self.assertEqual(line["size"], BIG)
         process.kill()
         process.communicate()
-        self.assertEqual(hashlib.md5(data).hexdigest(), hashlib.md5(self.store.objects["bucket", "k"]).hexdigest())
+
+    def test_progress_of_an_upload_goes_back_with_a_part_that_failed(self):
+        file, size = self.file("source", self.data(40_000_000)), 40_000_000
+        self.proxy_.only = lambda method, path: "partNumber=2" in path
+        self.proxy_.faults = [("status", 503, {"Retry-After": "2"}, b"")]
+        done = self.good("put", file, "s3://bucket/k")
+        figures = [line["bytes"] for line in done.lines if line["event"] == "progress"]
+        self.assertIn(16 << 20, figures)
+        self.assertTrue(all(line["bytes"] <= line["size"] == size for line in done.lines if line["event"] == "progress"), done.lines)
 
 
 if __name__ == "__main__":
