@@ -79,6 +79,7 @@ static int64_t state_read(sink *s, int64_t length)
 		goto done;
 	(void)snprintf(s->etag, sizeof s->etag, "%s", etag);
 	s->size = size;
+	s->kept = true;
 	s->synced = synced < sure ? synced : sure;
 	take = sure;
 done:
@@ -167,12 +168,15 @@ int sink_begin(sink *s, const char *etag, int64_t size, error *err)
 	if (size < SINK_PART_FROM || s->etag[0] == '\0')
 		return open_unnamed(s, err);
 	int code = part_open(s, O_CREAT | O_TRUNC, err);
-	return code == 0 ? state_write(s, err) : code;
+	if (code == 0)
+		code = state_write(s, err);
+	s->kept = code == 0;
+	return code;
 }
 
 static int keep_synced(sink *s, error *err)
 {
-	if (!s->named || s->etag[0] == '\0' || s->have - s->synced < SYNC_EVERY)
+	if (!s->kept || s->have - s->synced < SYNC_EVERY)
 		return 0;
 	if (fdatasync(s->fd) != 0)
 		return sink_errno(err, errno, s->part);
@@ -205,7 +209,7 @@ void sink_reset(sink *s)
 		close(s->fd);
 	}
 	s->fd = -1;
-	s->named = false;
+	s->named = s->kept = false;
 	s->have = s->synced = 0;
 	s->size = -1;
 	s->etag[0] = '\0';
@@ -251,7 +255,7 @@ int sink_commit(sink *s, bool durable, error *err)
 
 void sink_close(sink *s)
 {
-	if (s->fd >= 0 && s->named && (s->have == 0 || s->etag[0] == '\0'))
+	if (s->fd >= 0 && s->named && (s->have == 0 || !s->kept))
 		part_remove(s);
 	if (s->fd >= 0)
 		close(s->fd);

@@ -20,6 +20,7 @@ enum { SINK_PART_FROM = 8 * 1024 * 1024 }; /* bytes of a file that gets a name f
 typedef struct sink {
 	char *path, *folder, *part, *state, *source;
 	int fd;       /* -1: nothing begun */
+	bool kept;    /* its state is written down: another process can go on */
 	bool named;   /* fd is that of `part` */
 	int64_t have; /* bytes written */
 	int64_t synced;
