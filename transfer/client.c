@@ -252,7 +252,6 @@ static void set_common(client *c, char *url)
 	CURL *e = c->easy;
 	session *s = c->s;
 	curl_easy_setopt(e, CURLOPT_URL, url);
-	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "https,http");
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
@@ -281,6 +280,9 @@ static struct curl_slist *set_request(client *c)
 	char *url = s3 ? s3_url(&c->s->store, q->of->bucket, q->bucket ? NULL : q->of->key, q->query, q->n_query) : mem_strdup(q->of->url);
 	curl_easy_reset(c->easy);
 	set_common(c, url);
+	/* Newer libraries do not sign a path that they may not tidy up; so they are told only where tidying up would change it. */
+	if (s3 && s3_has_dots(q->of->key))
+		curl_easy_setopt(c->easy, CURLOPT_PATH_AS_IS, 1L);
 	set_method(c);
 	if (!s3) {
 		curl_easy_setopt(c->easy, CURLOPT_FOLLOWLOCATION, 1L);
@@ -359,6 +361,15 @@ static int transport_failed(client *c, CURLcode result, bool *retry)
 		break;
 	case CURLE_OPERATION_TIMEDOUT:
 		code = ERROR_TIMEOUT;
+		break;
+	case CURLE_BAD_FUNCTION_ARGUMENT:
+	case CURLE_FAILED_INIT:
+	case CURLE_NOT_BUILT_IN:
+	case CURLE_UNKNOWN_OPTION:
+	case CURLE_AUTH_ERROR:
+		*retry = false;
+		code = ERROR_UNSUPPORTED;
+		hint = "; this version of libcurl cannot make the request";
 		break;
 	case CURLE_OUT_OF_MEMORY:
 		mem_fail();

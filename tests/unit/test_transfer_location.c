@@ -38,6 +38,18 @@ static void keys_of_all_kinds(void **state)
 	check_url("http://h", "s3://b/\x01\x7f", "http://h/b/%01%7F");
 }
 
+static void keys_with_dots(void **state)
+{
+	(void)state;
+	assert_true(s3_has_dots("."));
+	assert_true(s3_has_dots("a/../b"));
+	assert_true(s3_has_dots("a/.."));
+	assert_true(s3_has_dots("//./"));
+	assert_false(s3_has_dots("a..b/c."));
+	assert_false(s3_has_dots("a/.../b"));
+	assert_false(s3_has_dots(""));
+}
+
 static void key_length(void **state)
 {
 	char text[2048] = "s3://b/";
@@ -236,6 +248,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_of_all_kinds),
+		cmocka_unit_test(keys_with_dots),
 		cmocka_unit_test(key_length),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(addresses_refused),

@@ -25,6 +25,18 @@ void s3_encode(buf *out, const char *text, bool slash)
 	}
 }
 
+bool s3_has_dots(const char *key)
+{
+	for (const char *p = key; *p != '\0';) {
+		size_t len = strcspn(p, "/");
+		if ((len == 1 && p[0] == '.') || (len == 2 && p[0] == '.' && p[1] == '.'))
+			return true;
+		p += len;
+		p += *p == '/';
+	}
+	return false;
+}
+
 static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')

@@ -19,6 +19,8 @@ enum { S3_QUERY_MAX = 8 };
 
 /* To be freed. `key` NULL: the bucket. Path style; host style where the endpoint is Amazon's and the bucket has no dot. */
 char *s3_url(const endpoint *e, const char *bucket, const char *key, const s3_query *query, size_t n);
+/* The key has a part "." or "..", which is an ordinary part of a key, but not of a path. */
+bool s3_has_dots(const char *key);
 /* Appends the text percent-encoded; `slash`: '/' stays. */
 void s3_encode(buf *out, const char *text, bool slash);
 /* Decodes "%41" and, as forms do, '+'; appends. INVALID for a '%' without two hex digits, or %00. */
