@@ -290,6 +290,7 @@ static struct curl_slist *set_request(client *c)
 		curl_easy_setopt(c->easy, CURLOPT_REDIR_PROTOCOLS_STR, strncmp(url, "https:", 6) == 0 ? "https" : "https,http");
 	}
 	free(url);
+	curl_easy_setopt(c->easy, CURLOPT_FRESH_CONNECT, q->once ? 1L : 0L);
 	if (q->from > 0) {
 		(void)snprintf(range, sizeof range, "%lld-", (long long)q->from);
 		curl_easy_setopt(c->easy, CURLOPT_RANGE, range);

@@ -34,6 +34,7 @@ typedef struct reply {
 typedef struct request {
 	const char *method; /* GET, HEAD, PUT, POST, DELETE */
 	const location *of; /* the object, the bucket, or the page */
+	bool once;          /* on a connection of its own: on one that rested, the library makes a lost request again by itself, unseen */
 	bool bucket;        /* of the bucket itself */
 	const s3_query *query;
 	size_t n_query;
@@ -44,7 +45,7 @@ typedef struct request {
 
 	/* What is sent: `len` bytes at `offset` of a file, or of memory. */
 	bool has_body, counts; /* counts: its bytes are the session's progress, as long as it does not fail */
-	int fd; /* -1: memory */
+	int fd;                /* -1: memory */
 	const char *memory;
 	int64_t offset, len;
 	char sha256[DIGEST_HEX_SIZE]; /* of it; "" for nothing sent */

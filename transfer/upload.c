@@ -144,6 +144,7 @@ static int send_whole(sending *s, error *err)
 	q.fd = s->fd;
 	q.len = (int64_t)s->st.st_size;
 	q.if_none_match = s->u->only_new ? "*" : NULL;
+	q.once = s->u->only_new;
 	q.permission = "s3:PutObject";
 	int code = hash_range(s, 0, q.len, &q, NULL, err);
 	if (code != 0)
@@ -240,6 +241,7 @@ static int finish(sending *s, error *err)
 	q.memory = buf_text(&body);
 	q.len = (int64_t)body.len;
 	q.if_none_match = s->u->only_new ? "*" : NULL;
+	q.once = true;
 	q.permission = "s3:PutObject";
 	digest_of(body.data, body.len, &d);
 	digest_hex(&d, q.sha256);
