@@ -19,13 +19,12 @@ sys.path[:0] = [str(HERE.parent / "kube"), str(HERE.parent / "integration")]
 
 import chaos  # noqa: E402
 import history  # noqa: E402
-import oracle  # noqa: E402
 import pod_oracle  # noqa: E402
 from agents import until  # noqa: E402
 from api import JOB, ApiError  # noqa: E402
 from api_proxy import Cut, Proxy, answer  # noqa: E402
 from cluster import Cluster, tools  # noqa: E402
-from hosts import DIRECTIONS, Namespace  # noqa: E402
+from hosts import DIRECTIONS  # noqa: E402
 from kube_agents import KubeCloud, rules  # noqa: E402
 from kubelet import Kubelet  # noqa: E402
 from whole import Whole  # noqa: E402
