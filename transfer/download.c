@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -19,10 +18,11 @@
 #include "common/mem.h"
 #include "transfer/cancel.h"
 #include "transfer/core/http_reply.h"
+#include "transfer/follower.h"
 #include "transfer/sink.h"
 #include "transfer/store.h"
 
-enum { CHANGES_MAX = 5, DAMAGES_MAX = 3, READ_STEP = 256 * 1024 };
+enum { CHANGES_MAX = 5, DAMAGES_MAX = 3, FOLLOW_STEP = 1024 * 1024 };
 
 typedef struct fetching {
 	client *c;
@@ -30,7 +30,67 @@ typedef struct fetching {
 	sink to;
 	int64_t asked_from, best;
 	bool not_md5;
+	follower *behind; /* NULL: not begun */
+	int64_t told;     /* what it may read */
 } fetching;
+
+static void stop_following(fetching *f)
+{
+	follower_free(f->behind);
+	f->behind = NULL;
+	f->told = 0;
+}
+
+/* ---- is it whole and right ---- */
+
+/* What its digest has to be, and which one; NULL: that is not known. */
+static const char *expected_digest(const fetching *f, char md5[33], const char **name)
+{
+	const download *d = f->d;
+	*name = d->sha256 != NULL ? "SHA256" : "MD5";
+	if (d->sha256 != NULL)
+		return d->sha256;
+	return d->of->kind == LOCATION_S3 && !f->not_md5 && !d->etag_is_no_md5 && reply_etag_md5(d->etag, md5) ? md5 : NULL;
+}
+
+/* A large file is read behind its writing, in steps of a MiB. */
+static void follow(fetching *f)
+{
+	char md5[33];
+	const char *name;
+	if (f->behind == NULL && f->to.size >= SINK_PART_FROM && expected_digest(f, md5, &name) != NULL)
+		f->behind = follower_new(f->to.fd, name);
+	if (f->behind != NULL && f->to.have - f->told >= FOLLOW_STEP) {
+		f->told = f->to.have;
+		follower_allow(f->behind, f->told);
+	}
+}
+
+static int check_digest(fetching *f, error *err)
+{
+	const download *d = f->d;
+	char md5[33], hex[FOLLOWER_HEX];
+	const char *name, *expected = expected_digest(f, md5, &name);
+	if (expected == NULL)
+		return 0;
+	if (f->behind == NULL)
+		f->behind = follower_new(f->to.fd, name);
+	int code = follower_end(f->behind, f->to.have, hex, d->path, err);
+	if (code == 0 && strcmp(hex, expected) != 0)
+		code = error_set(err, ERROR_CORRUPT, "%s: the %s of what came is %s, and should be %s", d->of->shown, name, hex, expected);
+	return code;
+}
+
+static int check_whole(fetching *f, error *err)
+{
+	const download *d = f->d;
+	if (f->to.size >= 0 && f->to.have != f->to.size)
+		return error_set(err, ERROR_CORRUPT, "%s: %" PRId64 " bytes came of the %" PRId64 " that were announced", d->of->shown, f->to.have,
+			f->to.size);
+	return check_digest(f, err);
+}
+
+/* ---- what comes ---- */
 
 static bool is_page_name(const char *url)
 {
@@ -81,6 +141,7 @@ static int on_head(void *ctx, const reply *r, error *err)
 	(void)snprintf(d->etag, sizeof d->etag, "%s", r->etag);
 	if (r->length > 0)
 		atomic_store(&client_session(f->c)->size, r->length);
+	stop_following(f);
 	return sink_begin(&f->to, r->etag, r->length, err);
 }
 
@@ -88,71 +149,18 @@ static int on_data(void *ctx, const char *data, size_t len, error *err)
 {
 	fetching *f = ctx;
 	int code = sink_write(&f->to, data, len, err);
-	if (code == 0)
-		atomic_fetch_add(&client_session(f->c)->bytes, (int64_t)len);
-	return code;
+	if (code != 0)
+		return code;
+	atomic_fetch_add(&client_session(f->c)->bytes, (int64_t)len);
+	follow(f);
+	return 0;
 }
 
 static void start_over(fetching *f)
 {
+	stop_following(f);
 	atomic_fetch_sub(&client_session(f->c)->bytes, f->to.have);
 	sink_reset(&f->to);
-}
-
-/* ---- is it whole and right ---- */
-
-/* Digest of a whole file. */
-static int digest_file(int fd, const char *name, char *hex, const char *path, error *err)
-{
-	unsigned char value[EVP_MAX_MD_SIZE];
-	unsigned int len = 0;
-	int code = 0;
-	char *block = mem_alloc(READ_STEP);
-	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	/* MD5 tells nothing about an attacker here, and need not: it finds what was damaged on the way. */
-	if (ctx == NULL || EVP_DigestInit_ex(ctx, EVP_get_digestbyname(name), NULL) != 1)
-		code = error_set(err, ERROR_UNSUPPORTED, "this machine's OpenSSL has no %s", name);
-	for (off_t at = 0; code == 0;) {
-		ssize_t n = pread(fd, block, READ_STEP, at);
-		if (n < 0 && errno != EINTR)
-			code = error_errno(err, errno, "cannot read %s", path);
-		if (n == 0)
-			break;
-		if (n > 0) {
-			EVP_DigestUpdate(ctx, block, (size_t)n);
-			at += n;
-		}
-		if (cancelled())
-			code = error_set(err, ERROR_CANCELLED, "%s: stopped on request", path);
-	}
-	if (code == 0 && EVP_DigestFinal_ex(ctx, value, &len) == 1) {
-		for (unsigned int i = 0; i < len; i++)
-			(void)snprintf(hex + 2 * i, 3, "%02x", value[i]);
-	}
-	EVP_MD_CTX_free(ctx);
-	free(block);
-	return code;
-}
-
-static int check_whole(fetching *f, error *err)
-{
-	const download *d = f->d;
-	char expected[33], hex[2 * EVP_MAX_MD_SIZE + 1];
-	int code = 0;
-	if (f->to.size >= 0 && f->to.have != f->to.size)
-		return error_set(err, ERROR_CORRUPT, "%s: %" PRId64 " bytes came of the %" PRId64 " that were announced", d->of->shown, f->to.have,
-			f->to.size);
-	if (d->sha256 == NULL && d->of->kind == LOCATION_S3 && !f->not_md5 && !d->etag_is_no_md5 && reply_etag_md5(d->etag, expected)) {
-		code = digest_file(f->to.fd, "MD5", hex, d->path, err);
-		if (code == 0 && strcmp(hex, expected) != 0)
-			code = error_set(err, ERROR_CORRUPT, "%s: the MD5 of what came is %s, and the ETag says %s", d->of->shown, hex, expected);
-	}
-	if (code == 0 && d->sha256 != NULL) {
-		code = digest_file(f->to.fd, "SHA256", hex, d->path, err);
-		if (code == 0 && strcmp(hex, d->sha256) != 0)
-			code = error_set(err, ERROR_CORRUPT, "%s: the SHA-256 of what came is %s, and should be %s", d->of->shown, hex, d->sha256);
-	}
-	return code;
 }
 
 /* How long it is, where an answer says only that there is nothing behind what was asked for. -1: that cannot be found out. */
@@ -239,6 +247,7 @@ int download_file(client *c, download *d, error *err)
 	}
 	if (code == 0)
 		code = fetch(&f, err);
+	stop_following(&f);
 	if (code == 0) {
 		d->size = f.to.have;
 		code = sink_commit(&f.to, d->durable, err);

@@ -127,8 +127,12 @@ class Gateway:
         self.process = Process(case.world, "store", [STORE, "--access", self.key, "--secret", self.secret, "--port", f"127.0.0.1:{self.port}", "--iam-dir",
                                                     case.path / "iam", *options, "posix", self.folder])
         self.process.start()
-        self.process.wait_log("service listening on")
-        until(self.answers, "the store answers")
+        try:
+            self.process.wait_log("service listening on")
+            until(self.answers, "the store answers")
+        except BaseException:
+            self.process.kill()
+            raise
 
     def answers(self):
         return subprocess.run(["curl", "-sk", "-o", "/dev/null", self.url()], check=False).returncode == 0
