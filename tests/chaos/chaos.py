@@ -113,7 +113,10 @@ class Chaos:
             self.states.setdefault(message.topic.split("/")[-2], []).append(message.document)
 
     def at(self, job):
-        return self.states.get(job.name, [{}])[-1]
+        """Where it stands; nowhere while the newest that was told is not what the topic holds: a cloud agent that was stopped says what it had
+        begun to say when it goes on, and the one that leads says it anew."""
+        told = self.states.get(job.name, [{}])
+        return told[-1] if told[-1] == oracle.newest(told) else {}
 
     # ---- faults ----
 
@@ -261,7 +264,7 @@ class Chaos:
             oracle.check_chain(job.folder, states, job.fed, counts)
             oracle.check_files(job, counts)
             oracle.check_order(states, counts)
-            oracle.check_workers(job, states[-1], counts)
+            oracle.check_workers(job, oracle.newest(states), counts)
         return counts
 
 

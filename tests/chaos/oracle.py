@@ -18,6 +18,14 @@ def order(document):
     return document["round"], STAGES.index(document["stage"]), PHASES.index(document["phase"])
 
 
+def stamp(document):
+    return (document["stamp"]["epoch"], document["stamp"]["gen"]) if document else (0, 0)
+
+
+def newest(states):
+    return max(states, key=stamp)
+
+
 BAD = ("lost", "double", "backward", "left")
 
 
@@ -96,7 +104,7 @@ def check_files(whole, counts):
 def check_order(states, counts):
     """In the order of their stamps."""
     last = None
-    for document in sorted(states, key=lambda d: (d["stamp"]["epoch"], d["stamp"]["gen"])):
+    for document in sorted(states, key=stamp):
         if last is not None and order(document) < order(last):
             counts.add("backward", 1, f"{position(last)} at {last['ts']}, then {position(document)} at {document['ts']}")
         last = document

@@ -97,6 +97,11 @@ class Oracle(unittest.TestCase):
         oracle.check_order(forward + [state(4, 1, "Eval", "Waiting")], counts)
         self.assertEqual(counts.backward, 1)
 
+    def test_newest(self):
+        told = [state(1, 1, "Train", "Waiting"), state(3, 1, "Eval", "Ready"), state(2, 1, "Train", "Completed")]
+        self.assertEqual(oracle.newest(told), told[1])
+        self.assertEqual(oracle.newest([{}]), {})
+
     def test_failure_ends_a_round(self):
         counts = oracle.Counts()
         oracle.check_order([state(1, 1, "Eval", "Running"), state(2, 1, "Eval", "Failed"), state(3, 2, "Train", "Waiting")], counts)
