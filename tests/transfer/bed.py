@@ -48,7 +48,7 @@ class Case(unittest.TestCase):
         self.env = {}
 
     def begin(self, *arguments, env=None, **more):
-        return subprocess.Popen([program("ilmare-transfer"), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        return subprocess.Popen([program("ilmare-transfer"), *(a if isinstance(a, bytes) else str(a) for a in arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, env=clean_env(self.env if env is None else env), **more)
 
     def end(self, process):

@@ -233,6 +233,12 @@ class Refusals(Case):
         self.bad(2, "get", "s3://bucket/k", self.path / "f", env={**self.env, "SECRET_ACCESS_KEY": "with\nnewline"})
         self.assertEqual(self.left(self.path / "store" / "bucket"), [])
 
+    def test_what_is_said_is_utf_8(self):
+        self.strict()
+        for key in (b"\xff\xfe", "ü".encode() * 400, b"x" * 151 + "ü".encode() * 200):
+            done = self.bad(3, "get", b"s3://bucket/" + key, self.path / "f")  # what is not UTF-8 could not be read here
+            self.assertIn("s3://bucket/", done.last["message"])
+
     def test_a_wrong_region(self):
         self.strict()
         self.assertIn("AWS_REGION", self.bad(4, "head", "s3://bucket/k", env={**self.env, "AWS_REGION": "elsewhere"}).last["message"] +
