@@ -313,6 +313,10 @@ bool url_usable(const char *url); /* a path from the root, or of a scheme that i
 char *url_wrong(const char *url); /* what is wrong with the url of a dataset or model, to be freed; or NULL */
 /* Both jobs would write to one folder. */
 bool folder_shared(const controller *c, const job *a, const job *b);
+/* No other job names this one's folder: then nobody need be asked, however many jobs there are. */
+bool folder_alone(const controller *c, const job *j);
+/* A view comes (more) or goes; NULL: none. */
+void folder_count(controller *c, const job_view *v, bool more);
 
 /* ---- job.c ---- */
 
@@ -558,6 +562,7 @@ struct controller {
 	int64_t rival_at, rival_delay, rival_until; /* another cloud agent: seen last (-1: never); nothing is said before rival_until */
 	int64_t claim_at, claim_delay, claim_until; /* a node's epoch above ours: likewise; no other is believed before claim_until */
 	uint64_t last_id;
+	table folders; /* output folder → how many jobs name it, as a number in the pointer */
 	table jobs, uids, datasets, models, pods, owners, nodes, docs, statuses;
 	table secrets;
 	bool secure; /* the link: see controller_secure */

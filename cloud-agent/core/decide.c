@@ -89,6 +89,8 @@ static const pod *namesake_pod(const controller *c, const job *j)
 
 static const pod *sharer_pod(const controller *c, const job *j)
 {
+	if (folder_alone(c, j))
+		return NULL;
 	for (size_t i = 0; i < c->jobs.n; i++) {
 		const job *other = c->jobs.entries[i].value;
 		const pod *p = other != j && folder_shared(c, j, other) ? live_worker(c, other->uid, NULL) : NULL;

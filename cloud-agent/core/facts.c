@@ -116,6 +116,34 @@ static void resolve_objects(const controller *c, job *j)
 
 /* ---- one folder, one job ---- */
 
+static void count(controller *c, const char *dir, bool more)
+{
+	uintptr_t n = (uintptr_t)table_get(&c->folders, dir);
+	if (more)
+		table_put(&c->folders, dir, (void *)(n + 1));
+	else if (n > 1)
+		table_put(&c->folders, dir, (void *)(n - 1));
+	else
+		table_remove(&c->folders, dir);
+}
+
+void folder_count(controller *c, const job_view *v, bool more)
+{
+	if (v == NULL || v->spec_error != NULL)
+		return;
+	count(c, v->output_dir, more);
+	if (v->round_dir != NULL && strcmp(v->round_dir, v->output_dir) != 0)
+		count(c, v->round_dir, more);
+}
+
+bool folder_alone(const controller *c, const job *j)
+{
+	const job_view *v = j->view;
+	if (v == NULL || v->spec_error != NULL)
+		return true;
+	return (uintptr_t)table_get(&c->folders, v->round_dir != NULL ? v->round_dir : v->output_dir) == 1;
+}
+
 bool folder_shared(const controller *c, const job *a, const job *b)
 {
 	const job_view *v = a->view, *w = b->view;
@@ -133,6 +161,8 @@ bool folder_shared(const controller *c, const job *a, const job *b)
 
 static void check_folder(const controller *c, job *j)
 {
+	if (folder_alone(c, j))
+		return;
 	for (size_t i = 0; i < c->jobs.n && j->facts.problem == NULL; i++) {
 		const job *other = c->jobs.entries[i].value;
 		if (other == j || !folder_shared(c, j, other))

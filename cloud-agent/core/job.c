@@ -72,6 +72,8 @@ static void untouch(controller *c, job *j)
 /* Jobs that share a folder with this one may go on, or have to stop. */
 static void touch_sharers(controller *c, const job *j)
 {
+	if (folder_alone(c, j))
+		return;
 	for (size_t i = 0; i < c->jobs.n; i++) {
 		job *other = c->jobs.entries[i].value;
 		if (other != j && folder_shared(c, j, other))
@@ -95,6 +97,7 @@ static void job_free(controller *c, job *j)
 		free(j->made[i].uid);
 		free(j->made[i].node);
 	}
+	folder_count(c, j->view, false);
 	job_view_free(j->view);
 	data_cache_fini(&j->cache);
 	cJSON_Delete(j->object);
@@ -189,7 +192,9 @@ static void take_object(controller *c, job *j, cJSON *object)
 	free(j->rv);
 	j->rv = mem_strdup(object_text(object, "metadata", "resourceVersion"));
 	j->object = object;
+	folder_count(c, j->view, false);
 	j->view = job_view_new(object, &j->cache);
+	folder_count(c, j->view, true);
 	const job_view *v = j->view;
 	if (before == NULL || v->started != before->started || position_compare(v->pos, j->seen) != 0 || v->pos.phase != j->seen.phase) {
 		j->seen = v->pos;
@@ -270,5 +275,6 @@ void jobs_fini(controller *c)
 		job_free(c, j);
 	}
 	table_fini(&c->jobs);
+	table_fini(&c->folders);
 	table_fini(&c->uids);
 }
