@@ -8,10 +8,11 @@
 
 #include "common/mem.h"
 
-/* The C library's own, under the names that it keeps for this. */
+/* The C library's own, under the names that it keeps for this. NOLINTBEGIN(bugprone-reserved-identifier) */
 extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t n, size_t size);
-extern void *__libc_realloc(void *old, size_t size);
+extern void *__libc_calloc(size_t nmemb, size_t size);
+extern void *__libc_realloc(void *ptr, size_t size);
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 void *malloc(size_t size)
 {
@@ -21,17 +22,17 @@ void *malloc(size_t size)
 	return p;
 }
 
-void *calloc(size_t n, size_t size)
+void *calloc(size_t nmemb, size_t size)
 {
-	void *p = __libc_calloc(n, size);
+	void *p = __libc_calloc(nmemb, size);
 	if (p == NULL)
 		mem_fail();
 	return p;
 }
 
-void *realloc(void *old, size_t size)
+void *realloc(void *ptr, size_t size)
 {
-	void *p = __libc_realloc(old, size);
+	void *p = __libc_realloc(ptr, size);
 	/* Of no bytes it is free(). */
 	if (p == NULL && size > 0)
 		mem_fail();

@@ -66,7 +66,7 @@ static void new_file(fixture *f, const char *text)
 static eval_result assemble(fixture *f, int64_t round)
 {
 	int64_t rounds[WINDOW_MAX];
-	eval_result result;
+	eval_result result = {0};
 	error err = {0};
 	size_t n;
 	if (round_window(f->out, UID, round, rounds, &n, &err) != 0 || eval_data_write(f->out, rounds, n, NULL, &result, &err) != 0)
