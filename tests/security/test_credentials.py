@@ -5,6 +5,7 @@ agent's own key at the broker, not over a plain link, not into a log at any leve
 import json
 import os
 import pathlib
+import select
 import signal
 import stat
 import subprocess
@@ -135,9 +136,12 @@ class Granted(SecureCase):
             self.addCleanup(heard[who].stdout.close)
             self.addCleanup(heard[who].wait)
             self.addCleanup(heard[who].kill)
-        for who, process in heard.items():  # it listens as soon as it has heard something
-            self.broker.publish(last[who], "begin", retain=True)
-            until(lambda p=process: "begin" in p.stdout.readline(), f"{who} listens")
+        # It listens as soon as it has heard something. Nothing retained would do: the cloud agent clears what is not its own.
+        for who, process in heard.items():
+            def hears(who=who, out=process.stdout):
+                self.broker.publish(last[who], "begin")
+                return select.select([out], [], [], 0.2)[0] and "begin" in out.readline()
+            until(hears, f"{who} listens")
         given = self.cloud.metrics()["ilmare_cloud_credentials_given_total"]
         self.edge.stop()
         self.edge.start()
