@@ -2,9 +2,8 @@
 #include <string.h>
 
 #include "common/config_internal.h"
+#include "common/manual.h"
 #include "common/version.h"
-
-enum { TEXT_WIDTH = 100 };
 
 static const char *const type_words[] = {
 	[CONFIG_STRING] = "TEXT",
@@ -24,27 +23,6 @@ static const char *const common_flags[][2] = {
 	{"--help", "Print this, and end."},
 	{"--version", "Print the version, and end."},
 };
-
-/* Words of `text`, each line behind `prefix`. */
-static void print_wrapped(FILE *out, const char *prefix, const char *text)
-{
-	size_t column = 0;
-	while (*text != '\0') {
-		size_t n = strcspn(text, " \n");
-		if (column > 0 && column + 1 + n > TEXT_WIDTH) {
-			fputc('\n', out);
-			column = 0;
-		}
-		if (column == 0)
-			column = (size_t)fprintf(out, "%s", prefix) + 1;
-		else
-			column += (size_t)fprintf(out, " ");
-		column += (size_t)fprintf(out, "%.*s", (int)n, text);
-		text += n;
-		text += strspn(text, " \n");
-	}
-	fputc('\n', out);
-}
 
 static void row_details(const config_row *row, buf *out)
 {
@@ -76,15 +54,15 @@ static const char config_flag_term[] = "--config FILE";
 void config_print_help(const config_spec *spec, FILE *out)
 {
 	fprintf(out, "%s: %s\n\nUsage: %s [FLAG...]\n\n", spec->program, spec->summary, spec->program);
-	print_wrapped(out, "", spec->about);
+	manual_wrapped(out, "", spec->about);
 	buf which = {0};
 	config_flag(spec, &which);
 	fprintf(out, "\nFlags of every program:\n\n  %s\n", config_flag_term);
-	print_wrapped(out, "      ", buf_text(&which));
+	manual_wrapped(out, "      ", buf_text(&which));
 	buf_fini(&which);
 	for (size_t i = 0; i < sizeof common_flags / sizeof common_flags[0]; i++) {
 		fprintf(out, "  %s\n", common_flags[i][0]);
-		print_wrapped(out, "      ", common_flags[i][1]);
+		manual_wrapped(out, "      ", common_flags[i][1]);
 	}
 	fputs("\nSettings, as flags; in the file under the key in parentheses:\n\n", out);
 	for (size_t i = 0; i < spec->n; i++) {
@@ -95,35 +73,18 @@ void config_print_help(const config_spec *spec, FILE *out)
 		row_details(row, &details);
 		const char *word = type_words[row->type];
 		fprintf(out, "  --%s%s%s  (%s)\n", flag, word[0] != '\0' ? " " : "", word, row->key);
-		print_wrapped(out, "      ", row->help);
-		print_wrapped(out, "      ", buf_text(&details));
+		manual_wrapped(out, "      ", row->help);
+		manual_wrapped(out, "      ", buf_text(&details));
 		buf_fini(&details);
-	}
-}
-
-/* Roff reads a point or a quote at the beginning of a line as a request, and a backslash as an escape; a bare hyphen may be broken at. */
-static void print_roff(FILE *out, const char *text)
-{
-	bool begin = true;
-	for (const char *p = text; *p != '\0'; p++) {
-		if (begin && (*p == '.' || *p == '\''))
-			fputs("\\&", out);
-		begin = *p == '\n';
-		if (*p == '\\')
-			fputs("\\e", out);
-		else if (*p == '-')
-			fputs("\\-", out);
-		else
-			fputc(*p, out);
 	}
 }
 
 static void man_entry(FILE *out, const char *term, const char *text)
 {
 	fputs(".TP\n.B ", out);
-	print_roff(out, term);
+	manual_roff(out, term);
 	fputc('\n', out);
-	print_roff(out, text);
+	manual_roff(out, text);
 	fputc('\n', out);
 }
 
@@ -134,13 +95,13 @@ void config_print_man(const config_spec *spec, FILE *out)
 		buf_putc(&title, *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p);
 	fprintf(out, ".TH %s 8 \"\" \"ilmare %s\" \"Ilmare\"\n.SH NAME\n", buf_text(&title), ILMARE_VERSION);
 	buf_fini(&title);
-	print_roff(out, spec->program);
+	manual_roff(out, spec->program);
 	fputs(" \\- ", out);
-	print_roff(out, spec->summary);
+	manual_roff(out, spec->summary);
 	fputs("\n.SH SYNOPSIS\n.B ", out);
-	print_roff(out, spec->program);
+	manual_roff(out, spec->program);
 	fputs("\n[\\fIFLAG\\fR...]\n.SH DESCRIPTION\n", out);
-	print_roff(out, spec->about);
+	manual_roff(out, spec->about);
 	fputs("\n.SH OPTIONS\n", out);
 	buf which = {0};
 	config_flag(spec, &which);
@@ -195,8 +156,8 @@ void config_print_example(const config_spec *spec, FILE *out)
 		int depth;
 		row_details(row, &details);
 		fputc('\n', out);
-		print_wrapped(out, "# ", row->help);
-		print_wrapped(out, "# ", buf_text(&details));
+		manual_wrapped(out, "# ", row->help);
+		manual_wrapped(out, "# ", buf_text(&details));
 		const char *last = example_sections(out, row->key, before, &depth);
 		const char *value = row->fallback != NULL ? row->fallback : "";
 		bool list = row->type == CONFIG_LIST;

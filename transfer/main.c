@@ -31,30 +31,13 @@ typedef struct run {
 	cJSON *said; /* the last line, for a program */
 } run;
 
-/* Keys and headers may be any bytes, and a message may be cut within a character; what is printed is UTF-8. */
-static void put_text(cJSON *line, const char *name, const char *text)
-{
-	buf b = {0};
-	size_t len = strlen(text);
-	for (size_t i = 0; i < len;) {
-		size_t n = json_utf8_length(text + i, len - i);
-		if (n > 0)
-			buf_add(&b, text + i, n);
-		else
-			buf_putc(&b, '?');
-		i += n > 0 ? n : 1;
-	}
-	json_put_string(line, name, buf_text(&b));
-	buf_fini(&b);
-}
-
 static void put_version(cJSON *line, const char *etag, const char *modified)
 {
 	/* An ETag that would be changed is of no use to whoever wants to ask with it. */
 	if (etag[0] != '\0' && json_utf8_valid(etag, strlen(etag)))
 		json_put_string(line, "etag", etag);
 	if (modified != NULL && modified[0] != '\0')
-		put_text(line, "lastModified", modified);
+		json_put_string(line, "lastModified", modified);
 }
 
 static int run_fetch(run *r, error *err)
@@ -207,7 +190,7 @@ static void say_end(run *r, int code, const error *err)
 		json_put_string(line, "event", "error");
 		json_put_string(line, "code", outcome_word(code));
 		json_put_int(line, "exit", outcome_status(code));
-		put_text(line, "message", err->text);
+		json_put_string(line, "message", err->text); /* which mends what is no UTF-8: keys may be any bytes */
 	}
 	char *text = json_print(line);
 	printf("%s\n", text);

@@ -1,11 +1,10 @@
 /* --help and the man page, from the tables of options.c and outcome.h. */
 #include <string.h>
 
+#include "common/manual.h"
 #include "common/version.h"
 #include "transfer/options_internal.h"
 #include "transfer/outcome.h"
-
-enum { TEXT_WIDTH = 100 };
 
 static const char about[] = "Fetches from and sends to stores for S3 (signature version 4) and reads from http and https servers. It runs "
 							"as the init container of a worker's "
@@ -31,73 +30,42 @@ static const struct {
 #undef X
 };
 
-static void print_wrapped(FILE *out, const char *prefix, const char *text)
-{
-	size_t column = 0;
-	while (*text != '\0') {
-		size_t n = strcspn(text, " ");
-		if (column > 0 && column + 1 + n > TEXT_WIDTH) {
-			fputc('\n', out);
-			column = 0;
-		}
-		column += (size_t)fprintf(out, "%s%.*s", column == 0 ? prefix : " ", (int)n, text);
-		text += n;
-		text += strspn(text, " ");
-	}
-	fputc('\n', out);
-}
-
 void options_print_help(FILE *out)
 {
 	fputs("ilmare-transfer: fetches and sends files, to and from stores for S3, from http and https\n\n", out);
 	for (int i = 0; i < COMMANDS; i++) {
 		const options_command *c = &options__commands[i];
 		fprintf(out, "  ilmare-transfer %s%s[FLAG...] %s\n", c->name != NULL ? c->name : "", c->name != NULL ? " " : "", c->words);
-		print_wrapped(out, "      ", c->help);
+		manual_wrapped(out, "      ", c->help);
 	}
 	fputc('\n', out);
-	print_wrapped(out, "", about);
+	manual_wrapped(out, "", about);
 	fputs("\nFlags:\n\n", out);
 	for (size_t i = 0; i < options__n_flags; i++) {
 		const options_flag *f = &options__flags[i];
 		fprintf(out, "  %s%s%s\n", f->name, f->value != NULL ? " " : "", f->value != NULL ? f->value : "");
-		print_wrapped(out, "      ", f->help);
+		manual_wrapped(out, "      ", f->help);
 	}
 	fputs("  --help, --version, --print-man\n      Print this, the version, or the man page (roff), and end.\n\nVariables:\n\n", out);
 	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
 		fprintf(out, "  %s\n", variables[i][0]);
-		print_wrapped(out, "      ", variables[i][1]);
+		manual_wrapped(out, "      ", variables[i][1]);
 	}
 	fputs("\nExit status:\n\n", out);
 	for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++)
 		fprintf(out, "  %-3d %-10s %s\n", outcomes[i].status, outcomes[i].word, outcomes[i].text);
 }
 
-/* Roff reads a point or a quote at the beginning of a line as a request, and a backslash as an escape; a bare hyphen may be broken at. */
-static void print_roff(FILE *out, const char *text)
-{
-	if (*text == '.' || *text == '\'')
-		fputs("\\&", out);
-	for (const char *p = text; *p != '\0'; p++) {
-		if (*p == '\\')
-			fputs("\\e", out);
-		else if (*p == '-')
-			fputs("\\-", out);
-		else
-			fputc(*p, out);
-	}
-}
-
 static void man_entry(FILE *out, const char *term, const char *value, const char *text)
 {
 	fputs(".TP\n.B ", out);
-	print_roff(out, term);
+	manual_roff(out, term);
 	if (value != NULL) {
 		fputc(' ', out);
-		print_roff(out, value);
+		manual_roff(out, value);
 	}
 	fputc('\n', out);
-	print_roff(out, text);
+	manual_roff(out, text);
 	fputc('\n', out);
 }
 
@@ -110,15 +78,15 @@ void options_print_man(FILE *out)
 		fputs(i > 0 ? ".br\n.B ilmare\\-transfer\n" : ".B ilmare\\-transfer\n", out);
 		if (c->name != NULL) {
 			fputs(".B ", out);
-			print_roff(out, c->name);
+			manual_roff(out, c->name);
 			fputc('\n', out);
 		}
 		fputs("[\\fIFLAG\\fR...] ", out);
-		print_roff(out, c->words);
+		manual_roff(out, c->words);
 		fputc('\n', out);
 	}
 	fputs(".SH DESCRIPTION\n", out);
-	print_roff(out, about);
+	manual_roff(out, about);
 	fputs("\n.SH COMMANDS\n", out);
 	for (int i = 0; i < COMMANDS; i++) {
 		const options_command *c = &options__commands[i];
