@@ -416,6 +416,7 @@ struct flight {
 	int rounds_completed, rounds_failed, deployments; /* to count when it is done */
 };
 
+flight *flight_status(controller *c, job *j, cJSON *status); /* the merge patch is taken */
 flight *flight_patch(controller *c, job *j, const change *ch);
 flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *body);
 flight *flight_delete(controller *c, job *j, pod *p);

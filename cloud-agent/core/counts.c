@@ -4,7 +4,6 @@
  * numbers that always grow are not worth a write each. They are for people: nothing is decided by them, a write that fails is tried again later
  * and later, and a cluster that does not keep them is not asked to.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
@@ -52,13 +51,7 @@ bool counts_tell(controller *c, job *j)
 	json_put_int(inference, "hardExamples", j->counts.hard_examples);
 	json_put_string(inference, "updateTime", time);
 	json_put(status, "inference", inference);
-	flight *f = flight_new(c, CLOUD_PATCH_STATUS, OBJECT_JOB, j->ns, j->name, job_facts(c, j)->dataset_node);
-	f->uid = mem_strdup(j->uid);
-	f->rv = mem_strdup(j->rv);
-	f->body = status;
-	f->tells = TELLS_COUNTS;
-	f->job = j;
-	j->flight = f;
+	flight_status(c, j, status)->tells = TELLS_COUNTS;
 	return true;
 }
 

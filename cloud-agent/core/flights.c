@@ -86,13 +86,21 @@ void flights_fini(controller *c)
 	table_fini(&c->lanes);
 }
 
-flight *flight_patch(controller *c, job *j, const change *ch)
+flight *flight_status(controller *c, job *j, cJSON *status)
 {
-	condition_limits limits = {.max = c->cfg.conditions_max, .metrics_max = c->cfg.metrics_max, .compact = j->compact};
 	flight *f = flight_new(c, CLOUD_PATCH_STATUS, OBJECT_JOB, j->ns, j->name, job_facts(c, j)->dataset_node);
 	f->uid = mem_strdup(j->uid);
 	f->rv = mem_strdup(j->rv);
-	f->body = change_patch(j->view, ch, &limits, c->now.unix_ms);
+	f->body = status;
+	f->job = j;
+	j->flight = f;
+	return f;
+}
+
+flight *flight_patch(controller *c, job *j, const change *ch)
+{
+	condition_limits limits = {.max = c->cfg.conditions_max, .metrics_max = c->cfg.metrics_max, .compact = j->compact};
+	flight *f = flight_status(c, j, change_patch(j->view, ch, &limits, c->now.unix_ms));
 	f->compact = j->compact;
 	bool told_end = false;
 	for (size_t i = 0; i < ch->n; i++) {
@@ -112,8 +120,6 @@ flight *flight_patch(controller *c, job *j, const change *ch)
 			f->warning = s->phase == PHASE_FAILED;
 		}
 	}
-	f->job = j;
-	j->flight = f;
 	return f;
 }
 
