@@ -27,21 +27,28 @@ def cpu_ms(process):
     return total / 1e6
 
 
+def metered(world, make_wire):
+    """A broker, both agents and a job at its first position; what the device says and hears goes through make_wire(port of the broker). As by
+    default, but for what makes a test quick: when samples are looked at, and how soon one connects."""
+    broker = world.broker()
+    edge = world.edge(broker, start=False, dataset_check_on_arrival="true", dataset_status_period="5s", outbox_retry_min="2s", outbox_retry_max="10m")
+    wire = make_wire(broker.port)
+    edge.command = [c.replace(str(broker.port), str(wire.port)) for c in edge.command]
+    cloud = world.cloud(broker, edge, start=False)
+    whole = Whole(world, broker, edge, cloud)
+    edge.start()
+    cloud.start()
+    whole.topics.wait(whole.at(1, "Train", "Waiting"), "the first position")
+    return edge, cloud, whole, wire
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--seconds", type=int, default=60)
     options = parser.parse_args()
     with World() as world:
-        broker = world.broker()
-        edge = world.edge(broker, start=False, dataset_check_on_arrival="true", dataset_status_period="5s", outbox_retry_min="2s", outbox_retry_max="10m")
-        wire = Proxy(broker.port)
-        edge.command = [c.replace(str(broker.port), str(wire.port)) for c in edge.command]
-        cloud = world.cloud(broker, edge, start=False)
-        whole = Whole(world, broker, edge, cloud)
-        edge.start()
-        cloud.start()
-        whole.topics.wait(whole.at(1, "Train", "Waiting"), "the first position")
+        edge, cloud, whole, wire = metered(world, Proxy)
         costs = []
         for number in range(1, options.rounds + 1):
             before = (cpu_ms(edge), cpu_ms(cloud), sum(wire.bytes))

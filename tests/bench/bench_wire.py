@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integra
 
 from agents import World, until  # noqa: E402
 from bench_edge import Proxy, tell  # noqa: E402
-from whole import Whole  # noqa: E402
+from bench_round import metered  # noqa: E402
 
 ENVELOPE = {"v", "ts", "stamp", "node", "job", "roles", "workerEnded", "store", "seq", "sha256", "digest", "uid", "session", "jobs", "datasets",
             "capabilities", "version", "changed", "writer"}
@@ -109,16 +109,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=4)
     options = parser.parse_args()
     with World() as world:
-        broker = world.broker()
-        # As by default, but for what makes a test quick: when samples are looked at, and how soon one connects.
-        edge = world.edge(broker, start=False, dataset_check_on_arrival="true", dataset_status_period="5s", outbox_retry_min="2s", outbox_retry_max="10m")
-        wire = Wire(broker.port)
-        edge.command = [c.replace(str(broker.port), str(wire.port)) for c in edge.command]
-        cloud = world.cloud(broker, edge, start=False)
-        whole = Whole(world, broker, edge, cloud)
-        edge.start()
-        cloud.start()
-        whole.topics.wait(whole.at(1, "Train", "Waiting"), "the first position")
+        _, cloud, whole, wire = metered(world, Wire)
         wire.rest()
         counted = []
         for n in range(1, options.rounds + 1):
