@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,9 +30,40 @@ static void on_signal(int number)
 	cancel_now();
 }
 
-void cancel_install(void)
+static void *read_to_end(void *arg)
+{
+	const int *fd = arg;
+	char ignored[256];
+	for (;;) {
+		struct pollfd wait = {.fd = *fd, .events = POLLIN};
+		ssize_t n = read(*fd, ignored, sizeof ignored);
+		if (n < 0 && errno == EAGAIN)
+			(void)poll(&wait, 1, -1);
+		else if (n == 0 || (n < 0 && errno != EINTR))
+			break;
+	}
+	cancel_now();
+	return NULL;
+}
+
+static void watch(int fd)
+{
+	static int watched;
+	pthread_t thread;
+	watched = fd;
+	int errnum = pthread_create(&thread, NULL, read_to_end, &watched);
+	if (errnum != 0) {
+		(void)fprintf(stderr, "ilmare-transfer: no thread: %s\n", strerror(errnum));
+		exit(1);
+	}
+	pthread_detach(thread);
+}
+
+void cancel_install(int until_end)
 {
 	struct sigaction action = {.sa_handler = on_signal};
+	/* Looked at before something else gets this number. */
+	bool closed = until_end >= 0 && fcntl(until_end, F_GETFD) < 0;
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
 		perror("ilmare-transfer: no pipe");
 		exit(1);
@@ -40,6 +73,10 @@ void cancel_install(void)
 	sigaction(SIGINT, &action, NULL);
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, NULL);
+	if (closed)
+		cancel_now();
+	else if (until_end >= 0)
+		watch(until_end);
 }
 
 bool cancelled(void)

@@ -5,19 +5,15 @@
  */
 #include "transfer/download.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/log.h"
 #include "common/mem.h"
 #include "transfer/cancel.h"
 #include "transfer/core/http_reply.h"
+#include "transfer/download_internal.h"
 #include "transfer/follower.h"
 #include "transfer/sink.h"
 #include "transfer/store.h"
@@ -98,8 +94,7 @@ static bool is_page_name(const char *url)
 	return (len > 5 && strncasecmp(url + len - 5, ".html", 5) == 0) || (len > 4 && strncasecmp(url + len - 4, ".htm", 4) == 0);
 }
 
-/* Is it what was asked for, and will its end be seen? */
-static int check_head(const location *of, const reply *r, error *err)
+int download__check_head(const location *of, const reply *r, error *err)
 {
 	if (of->kind == LOCATION_S3 && !r->of_store)
 		return error_set(err, ERROR_CORRUPT,
@@ -122,7 +117,7 @@ static int on_head(void *ctx, const reply *r, error *err)
 {
 	fetching *f = ctx;
 	download *d = f->d;
-	int code = check_head(d->of, r, err);
+	int code = download__check_head(d->of, r, err);
 	if (code != 0)
 		return code;
 	f->not_md5 = r->not_md5;
@@ -163,8 +158,7 @@ static void start_over(fetching *f)
 	sink_reset(&f->to);
 }
 
-/* How long it is, where an answer says only that there is nothing behind what was asked for. -1: that cannot be found out. */
-static int64_t size_now(client *c, const location *of, const reply *r)
+int64_t download__size_now(client *c, const location *of, const reply *r)
 {
 	object_head head;
 	if (r->total >= 0)
@@ -190,7 +184,7 @@ static int attempt(fetching *f, reply *r, bool *retry, bool *whole, error *err)
 	int code = client_once(f->c, &q, r, retry, err);
 	*whole = code == 0;
 	if (r->status == 416 && q.from > 0) {
-		*whole = f->to.have == f->to.size && size_now(f->c, f->d->of, r) == f->to.have;
+		*whole = f->to.have == f->to.size && download__size_now(f->c, f->d->of, r) == f->to.have;
 		code = *whole ? 0 : ERROR_CHANGED;
 	}
 	return code;
@@ -256,126 +250,5 @@ int download_file(client *c, download *d, error *err)
 	if (code == ERROR_NO_SPACE)
 		sink_reset(&f.to);
 	sink_close(&f.to);
-	return code;
-}
-
-/* ---- what was appended ---- */
-
-typedef struct appending {
-	client *c;
-	download *d;
-	int fd;
-	int64_t have;
-	char pinned[256];
-} appending;
-
-static int append_head(void *ctx, const reply *r, error *err)
-{
-	appending *a = ctx;
-	download *d = a->d;
-	int code = check_head(d->of, r, err);
-	if (code != 0)
-		return code;
-	if (a->have > 0 && r->status != 206)
-		return error_set(err, ERROR_UNSUPPORTED, "%s: the server sends no parts, only all of it", d->of->shown);
-	if (r->status == 206 && r->from != a->have)
-		return error_set(err, ERROR_CORRUPT, "%s: the server sends another part than the one asked for", d->of->shown);
-	if (a->pinned[0] != '\0' && r->etag[0] != '\0' && strcmp(a->pinned, r->etag) != 0)
-		return error_set(err, ERROR_CHANGED, "%s: it is another version, %s", d->of->shown, r->etag);
-	if (a->pinned[0] == '\0' && reply_etag_strong(r->etag))
-		(void)snprintf(a->pinned, sizeof a->pinned, "%s", r->etag);
-	(void)snprintf(d->etag, sizeof d->etag, "%s", r->etag);
-	(void)snprintf(d->modified, sizeof d->modified, "%s", r->modified);
-	atomic_store(&client_session(a->c)->size, r->status == 206 ? r->total : r->length);
-	return 0;
-}
-
-static int append_data(void *ctx, const char *data, size_t len, error *err)
-{
-	appending *a = ctx;
-	while (len > 0) {
-		ssize_t n = write(a->fd, data, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return sink_errno(err, errno, a->d->path);
-		data += n;
-		len -= (size_t)n;
-		a->have += n;
-		atomic_fetch_add(&client_session(a->c)->bytes, (int64_t)n);
-	}
-	return 0;
-}
-
-/* Nothing is behind what we have: right if that is all of it. */
-static int nothing_behind(appending *a, const reply *r, int code, error *err)
-{
-	download *d = a->d;
-	int64_t size = size_now(a->c, d->of, r);
-	if (size > a->have || size < 0)
-		return code;
-	if (size < a->have)
-		return error_set(err, ERROR_CHANGED, "%s: it has fewer than the %" PRId64 " bytes that are here", d->of->shown, a->have);
-	if (r->etag[0] != '\0')
-		(void)snprintf(d->etag, sizeof d->etag, "%s", r->etag);
-	return 0;
-}
-
-static int append_all(appending *a, const char *if_match, error *err)
-{
-	attempts tries = {0};
-	int64_t best = a->have;
-	for (;;) {
-		request q = REQUEST("GET", a->d->of);
-		reply r;
-		bool retry;
-		q.from = a->have;
-		q.if_match = a->pinned[0] != '\0' && reply_etag_strong(a->pinned) ? a->pinned : if_match;
-		q.permission = "s3:GetObject";
-		q.ctx = a;
-		q.on_head = append_head;
-		q.on_data = append_data;
-		int code = client_once(a->c, &q, &r, &retry, err);
-		if (r.status == 416 && a->have > 0) {
-			code = nothing_behind(a, &r, code, err);
-			retry = false;
-		}
-		if (a->have > best) {
-			best = a->have;
-			tries.failures = 0;
-		}
-		bool again = code != 0 && client_again(a->c, &tries, code, retry, &r, err);
-		reply_fini(&r);
-		if (code != 0 && cancelled())
-			return error_set(err, ERROR_CANCELLED, "%s: stopped on request", a->d->of->shown);
-		if (!again)
-			return code;
-	}
-}
-
-int download_rest(client *c, download *d, int64_t from, const char *if_match, error *err)
-{
-	appending a = {.c = c, .d = d, .have = from};
-	struct stat st;
-	int code = 0;
-	a.fd = open(d->path, O_WRONLY | O_APPEND | O_CLOEXEC | (from == 0 ? O_CREAT : 0), 0666);
-	if (a.fd < 0)
-		return error_errno(err, errno, "cannot open %s", d->path);
-	if (flock(a.fd, LOCK_EX | LOCK_NB) != 0)
-		code = error_set(err, ERROR_EXISTS, "%s is being fetched by another process", d->path);
-	else if (fstat(a.fd, &st) != 0 || st.st_size != from)
-		code =
-			error_set(err, ERROR_INVALID, "%s has %lld bytes, not the %" PRId64 " that --range says", d->path, (long long)st.st_size, from);
-	if (code == 0 && if_match != NULL)
-		(void)snprintf(a.pinned, sizeof a.pinned, "%s", if_match);
-	atomic_store(&client_session(c)->bytes, from);
-	if (code == 0)
-		code = append_all(&a, if_match, err);
-	if (fsync(a.fd) != 0 && code == 0)
-		code = sink_errno(err, errno, d->path);
-	if (close(a.fd) != 0 && code == 0)
-		code = sink_errno(err, errno, d->path);
-	d->size = a.have;
-	d->resumed_at = from;
 	return code;
 }

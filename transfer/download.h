@@ -16,6 +16,10 @@ typedef struct download {
 	bool etag_is_no_md5; /* of a store whose ETags only look like digests */
 	const char *sha256;  /* what it has to be, lower-case hex, or NULL */
 
+	/* Of download_rest alone. */
+	const char *if_match; /* the version it must be, or NULL */
+	int64_t same;         /* at most so many bytes before `from` must be those that the file ends with; 0: not looked at */
+
 	/* What came of it. */
 	int64_t size, resumed_at;
 	char etag[256], modified[64];
@@ -25,8 +29,9 @@ typedef struct download {
  * changed again and again meanwhile), and those of writing. */
 int download_file(client *c, download *d, error *err);
 
-/* Appends to the file, which must have exactly `from` bytes and be there unless that is 0, what the source has behind them. `if_match` (or NULL) is
- * the version it must be. CHANGED: it is another one, or shorter than `from`. UNSUPPORTED: the server sends no parts. What arrived stays. */
-int download_rest(client *c, download *d, int64_t from, const char *if_match, error *err);
+/* Appends to the file, which must have exactly `from` bytes and be there unless that is 0, what the source has behind them. CHANGED: it is another
+ * version than if_match, shorter than `from`, or other than the file before that. UNSUPPORTED: the server sends no parts. What arrived stays, but
+ * with `same` not after CHANGED: then the file is what it was. */
+int download_rest(client *c, download *d, int64_t from, error *err);
 
 #endif

@@ -62,11 +62,13 @@ static int run_get(run *r, error *err)
 		.fresh = r->o.fresh,
 		.durable = true,
 		.etag_is_no_md5 = r->o.etag_is_no_md5,
-		.sha256 = r->o.sha256};
+		.sha256 = r->o.sha256,
+		.if_match = r->o.if_match,
+		.same = r->o.same > 0 ? r->o.same : 0};
 	if (code == 0 && of.kind == LOCATION_S3 && of.key[0] == '\0')
 		code = error_set(err, ERROR_INVALID, "%s: the url names no object", of.shown);
 	if (code == 0)
-		code = r->o.has_range ? download_rest(r->c, &d, r->o.range, r->o.if_match, err) : download_file(r->c, &d, err);
+		code = r->o.has_range ? download_rest(r->c, &d, r->o.range, err) : download_file(r->c, &d, err);
 	if (code == 0) {
 		json_put_int(r->said, "size", d.size);
 		json_put_int(r->said, "resumedAt", d.resumed_at);
@@ -230,7 +232,7 @@ int main(int argc, char **argv)
 	if (code == 0 && result == OPTIONS_EXIT)
 		return fflush(stdout) == 0 ? 0 : 1;
 	log_init("ilmare-transfer", r.o.level);
-	cancel_install();
+	cancel_install(r.o.until_stdin_ends ? STDIN_FILENO : -1);
 	int wrong = session_init(&r.s, code == 0 ? &err : NULL);
 	if (code == 0)
 		code = wrong;

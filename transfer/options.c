@@ -34,6 +34,7 @@ const options_command options__commands[COMMANDS] = {
 enum flag_id {
 	FLAG_FRESH,
 	FLAG_RANGE,
+	FLAG_SAME,
 	FLAG_IF_MATCH,
 	FLAG_IF_NONE_MATCH,
 	FLAG_SHA256,
@@ -45,6 +46,7 @@ enum flag_id {
 	FLAG_CONNECT,
 	FLAG_STALL,
 	FLAG_WAIT,
+	FLAG_STDIN,
 	FLAG_LOG_LEVEL,
 	FLAGS
 };
@@ -53,6 +55,10 @@ const options_flag options__flags[] = {
 	[FLAG_FRESH] = {"--fresh", NULL, GETS, "Fetch everything anew, whatever part of it is there."},
 	[FLAG_RANGE] = {"--range", "FROM", BIT(COMMAND_GET),
 		"Append to FILE, which must have exactly FROM bytes, what the object has behind them."},
+	[FLAG_SAME] = {"--same", "BYTES", BIT(COMMAND_GET),
+		"With --range: only if the object has at least FROM bytes, and up to this number of them before FROM are those that FILE ends "
+		"with; "
+		"else FILE stays what it was. 1 to 1048576."},
 	[FLAG_IF_MATCH] = {"--if-match", "ETAG", BIT(COMMAND_GET), "With --range: only of this version."},
 	[FLAG_IF_NONE_MATCH] = {"--if-none-match", "ETAG", BIT(COMMAND_HEAD), "Only if it is another version than this one."},
 	[FLAG_SHA256] = {"--sha256", "HEX", BIT(COMMAND_GET), "What the SHA-256 of the file must be."},
@@ -66,6 +72,10 @@ const options_flag options__flags[] = {
 	[FLAG_CONNECT] = {"--connect-time", "DURATION", ALL, "Time that a connection may take. Default: 10s."},
 	[FLAG_STALL] = {"--stall-time", "DURATION", ALL, "Time in which at least one byte must move. Default: 60s."},
 	[FLAG_WAIT] = {"--retry-wait", "DURATION", ALL, "First wait after a failure; it doubles, up to sixty times as long. Default: 500ms."},
+	[FLAG_STDIN] = {"--until-stdin-ends", NULL, ALL,
+		"End as if by SIGTERM when standard input ends: a pipe whose other end only the parent has, so that this program does not outlive "
+		"one "
+		"that was killed. What comes from it is not looked at."},
 	[FLAG_LOG_LEVEL] = {"--log-level", "LEVEL", ALL, "error, warn, info or debug. Default: info."},
 };
 const size_t options__n_flags = FLAGS;
@@ -119,6 +129,11 @@ static int set_flag(options *o, enum flag_id id, const char *value, error *err)
 	case FLAG_RANGE:
 		o->has_range = true;
 		return number(name, value, 0, INT64_C(1) << 50, &o->range, err);
+	case FLAG_STDIN:
+		o->until_stdin_ends = true;
+		return 0;
+	case FLAG_SAME:
+		return number(name, value, 1, OPTIONS_SAME_MAX, &o->same, err);
 	case FLAG_JOBS:
 		return number(name, value, 1, 64, &o->jobs, err);
 	case FLAG_ATTEMPTS:
@@ -175,6 +190,8 @@ static int check(const options *o, error *err)
 			c->name != NULL ? " " : "", c->words);
 	if (o->if_match != NULL && !o->has_range)
 		return error_set(err, ERROR_INVALID, "--if-match is for --range; without it the version that is there is fetched");
+	if (o->same > 0 && !o->has_range)
+		return error_set(err, ERROR_INVALID, "--same is for --range");
 	if (o->has_range && (o->fresh || o->sha256 != NULL))
 		return error_set(err, ERROR_INVALID, "--range cannot be combined with --fresh or --sha256");
 	if (o->command == COMMAND_PUT_FOLDER && o->only_new && o->last == NULL)
@@ -188,6 +205,7 @@ int options_parse(int argc, char **argv, options *out, enum options_result *resu
 	bool flags = true;
 	*out = (options){.command = COMMAND_FETCH,
 		.range = -1,
+		.same = -1,
 		.jobs = -1,
 		.attempts = -1,
 		.connect_ms = -1,

@@ -11,12 +11,14 @@
 
 enum command { COMMAND_FETCH, COMMAND_GET, COMMAND_HEAD, COMMAND_PUT, COMMAND_GET_FOLDER, COMMAND_PUT_FOLDER, COMMANDS };
 
+enum { OPTIONS_SAME_MAX = 1024 * 1024 };
+
 typedef struct options {
 	enum command command;
 	char **words; /* behind the command and the flags: argv's */
 	int n_words;
-	bool fresh, only_new, etag_is_no_md5, has_range;
-	int64_t range, jobs, attempts, connect_ms, stall_ms, retry_wait_ms; /* -1: not given */
+	bool fresh, only_new, etag_is_no_md5, has_range, until_stdin_ends;
+	int64_t range, same, jobs, attempts, connect_ms, stall_ms, retry_wait_ms; /* -1: not given */
 	const char *if_match, *if_none_match, *sha256, *last;
 	enum log_level level;
 } options;

@@ -142,6 +142,48 @@ class Downloads(Store):
         self.assertEqual(file.read_bytes(), data[:100])
 
 
+    def continued(self, data, *faults, here=100_000, always=None):
+        file = self.file("f", data[:here])
+        self.proxy_.faults, self.proxy_.always, self.proxy_.seen = list(faults), always, []
+        return file, self.run_it("get", *QUICK, "--range", here, "--same", "1000", "s3://bucket/k", file)
+
+    def test_what_is_the_same_is_looked_at_once_for_a_version(self):
+        data = self.put_there(300_000)
+        file, done = self.continued(data, ("cut", 500), ("cut", 1500), ("close",))
+        self.assertEqual((done.status, file.read_bytes()), (0, data), done)
+        self.assertEqual(self.asked(), ["bytes=99000-", "bytes=99000-", "bytes=100500-", "bytes=100500-"])
+
+    def test_a_source_that_grows_while_it_comes(self):
+        data = self.put_there(300_000)
+
+        def grow(method, path):
+            if len(self.proxy_.seen) == 2:
+                self.store.objects["bucket", "k"] += b"more"
+            return True
+
+        self.proxy_.only = grow
+        file, done = self.continued(data, ("cut", 1500))
+        self.assertEqual((done.status, file.read_bytes()), (0, data + b"more"), done)
+        self.assertEqual(self.asked(), ["bytes=99000-", "bytes=100500-", "bytes=99500-"])
+
+    def test_a_source_that_is_replaced_while_it_comes(self):
+        data = self.put_there(300_000)
+
+        def replace(method, path):
+            if len(self.proxy_.seen) == 2:
+                self.put_there(300_000)
+            return True
+
+        self.proxy_.only = replace
+        file, done = self.continued(data, ("cut", 1500))
+        self.assertEqual((done.status, file.read_bytes()), (10, data[:100_000]), done)
+
+    def test_a_byte_that_is_another_is_no_continuation(self):
+        data = self.put_there(300_000)
+        file, done = self.continued(data, always=("flip", 999))
+        self.assertEqual((done.status, file.read_bytes()), (10, data[:100_000]), done)
+
+
 class Uploads(Store):
     def put(self, *faults, size=1000, status=0, always=None, only=None, flags=()):
         file = self.file("source", self.data(size))

@@ -197,6 +197,35 @@ class Downloads(Case):
         self.bad(2, "get", "--range", "5", "s3://bucket/d", file)
         self.assertEqual(file.read_bytes(), b"one\ntwo\nthree\n")
 
+    def appended(self, same, before, now, at=None, flags=()):
+        """What a file that holds `before` becomes, or the status."""
+        store = self.store
+        store.objects["bucket", "d"] = now
+        file = self.file("dataset", before)
+        done = self.run_it("get", "--range", len(before) if at is None else at, "--same", same, *flags, "s3://bucket/d", file)
+        if done.status == 0:
+            self.assertEqual((done.last["size"], done.last["etag"]), (len(now), store.etag("bucket", b"d")))
+            return file.read_bytes()
+        self.assertEqual(file.read_bytes(), before)
+        return done.status
+
+    def test_only_what_goes_on_with_what_is_here(self):
+        self.store = self.strict()
+        before = self.data(100_000)
+        other = before[:50_000] + b"?" + before[50_001:]
+        for same in (1, 5, 99_999, 100_000, 100_001, 1 << 20):
+            with self.subTest(same=same):
+                self.assertEqual(self.appended(same, before, before + b"new"), before + b"new")
+                self.assertEqual(self.appended(same, before, before), before)
+                self.assertEqual(self.appended(same, before, before[:-1]), 10)
+                self.assertEqual(self.appended(same, before, b""), 10)
+                self.assertEqual(self.appended(same, before, before[:-1] + b"?" + self.data(1000)), 10)
+                self.assertEqual(self.appended(same, before, other + b"new"), 10 if same >= 50_000 else before + b"new")
+                self.assertEqual(self.appended(same, b"", b"new"), b"new")
+        self.assertEqual(self.appended(5, before, before + b"x", flags=("--if-match", f'"{hashlib.md5(before + b"x").hexdigest()}"')), before + b"x")
+        self.assertEqual(self.appended(5, before, before + b"x", flags=("--if-match", '"other"')), 10)
+        self.assertEqual(self.appended(5, before, before + b"x", at=5), 2)
+
     def test_what_was_appended_at_a_real_store(self):
         gateway = self.gateway()
         file = self.path / "dataset"
@@ -208,6 +237,17 @@ class Downloads(Case):
         self.assertEqual(file.read_bytes(), b"one\ntwo\n")
         self.good("get", "--range", "8", "--if-match", etag, "s3://bucket/d", file)
         self.bad(10, "get", "--range", "8", "--if-match", '"other"', "s3://bucket/d", file)
+        self.good("put", self.file("f", b"one\ntwo\nthree\n"), "s3://bucket/d")
+        for same in (3, 100):
+            file.write_bytes(b"one\ntwo\n")
+            self.good("get", "--range", "8", "--same", same, "s3://bucket/d", file)
+            self.good("get", "--range", "14", "--same", same, "s3://bucket/d", file)
+            self.assertEqual(file.read_bytes(), b"one\ntwo\nthree\n")
+        self.good("put", self.file("f", b"one\ntwo\nThree\nfour\n"), "s3://bucket/d")
+        self.bad(10, "get", "--range", "14", "--same", 6, "s3://bucket/d", file)
+        self.good("put", self.file("f", b"one\n"), "s3://bucket/d")
+        self.bad(10, "get", "--range", "14", "--same", 6, "s3://bucket/d", file)
+        self.assertEqual(file.read_bytes(), b"one\ntwo\nthree\n")
         self.assertTrue(gateway.process.alive())
 
     def test_a_digest(self):

@@ -103,7 +103,25 @@ class Pages(Case):
         self.good("get", "--range", "1000", f"{self.site.url}/f", file)
         self.assertEqual(file.read_bytes(), data)
         self.good("get", "--range", "5000", f"{self.site.url}/f", file)
+        proxy = self.proxy(self.site.port)
+        for self.site.etags in (True, False):
+            file.write_bytes(data[:1000])
+            proxy.faults, proxy.seen = [("cut", 700)], []
+            self.good("get", *QUICK, "--range", "1000", "--same", "300", f"http://127.0.0.1:{proxy.port}/f", file)
+            self.assertEqual(file.read_bytes(), data)
+            # A version that has no name is looked at again.
+            self.assertEqual([h["Range"] for _, _, h in proxy.seen], ["bytes=700-", "bytes=1400-" if self.site.etags else "bytes=1100-"])
+        file.write_bytes(data[:999] + b"??")
+        self.bad(10, "get", "--range", "1001", "--same", "2", f"{self.site.url}/f", file)
         self.site.ranges = False
+        self.bad(12, "get", "--range", "1001", "--same", "2", f"{self.site.url}/f", file)
+        self.assertEqual(file.read_bytes(), data[:999] + b"??")
+        file.write_bytes(data[:1000])
+        self.good("get", "--range", "1000", "--same", "1000", f"{self.site.url}/f", file)
+        self.assertEqual(file.read_bytes(), data)
+        self.site.chunked = True
+        file.write_bytes(data + b"?")
+        self.bad(10, "get", "--range", "5001", "--same", "9999", f"{self.site.url}/f", file)
         file.write_bytes(data[:1000])
         self.bad(12, "get", "--range", "1000", f"{self.site.url}/f", file)
         self.assertEqual(file.read_bytes(), data[:1000])

@@ -9,7 +9,8 @@
 
 Faults: ("cut", n) the answer ends after n bytes of the body; ("stall", n) it never goes on after them; ("status", code, headers, body) in place of
 the server's answer; ("page",) 200 with a page; ("longer", n) and ("shorter", n) lie about the length; ("lost",) the server does it, and its
-answer is lost; ("close",) nobody answers; ("refuse_body",) closed while the body is being sent; ("flip", n) byte n is another one.
+answer is lost; ("close",) nobody answers; ("refuse_body",) closed while the body is being sent; ("hang",) what was sent is
+taken and nothing comes back; ("flip", n) byte n is another one.
 """
 
 import email.utils
@@ -159,6 +160,11 @@ class BadHandler(http.server.BaseHTTPRequestHandler):
             return
         body = self.rfile.read(length)
         if kind == "close":
+            self.close_connection = True
+            return
+        if kind == "hang":
+            self.server.proxy.stalled.set()
+            self.server.proxy.closing.wait(60)
             self.close_connection = True
             return
         if kind == "status":

@@ -39,6 +39,11 @@ static void commands(void **state)
 	assert_true(o.has_range);
 	assert_int_equal(o.range, 5);
 	assert_string_equal(o.if_match, "\"e\"");
+	assert_int_equal(o.same, -1);
+	assert_false(o.until_stdin_ends);
+	assert_int_equal(parse("get --range 5 --same 1048576 --until-stdin-ends s3://b/k f", &o), 0);
+	assert_int_equal(o.same, 1048576);
+	assert_true(o.until_stdin_ends);
 	assert_int_equal(parse("put --new -- -f s3://b/k", &o), 0);
 	assert_true(o.only_new);
 	assert_int_equal(parse("put-folder --last manifest.json --new d s3://b/k", &o), 0);
@@ -51,7 +56,8 @@ static void refused(void **state)
 	static const char *const bad[] = {"", "s3://b/k", "s3://b/k /d s3://b/l", "get s3://b/k", "get s3://b/k f g", "get --last x s3://b/k f",
 		"get --range -1 s3://b/k f", "get --range 5x s3://b/k f", "get --range", "get --if-match e s3://b/k f",
 		"get --range 1 --fresh s3://b/k f", "get --sha256 abc s3://b/k f", "put-folder --new d s3://b/k", "head --fresh s3://b/k",
-		"put --what f s3://b/k", "get --fresh=1 s3://b/k f", "--jobs 0 s3://b/k /d", "--jobs 65 s3://b/k /d", "get --attempts 101 u f",
+		"get --same 5 s3://b/k f", "get --range 5 --same 0 s3://b/k f", "get --range 5 --same 1048577 s3://b/k f",
+		"put --same 5 f s3://b/k", "put --what f s3://b/k", "get --fresh=1 s3://b/k f", "--jobs 0 s3://b/k /d", "--jobs 65 s3://b/k /d", "get --attempts 101 u f",
 		"get --connect-time 1ms u f", "get --retry-wait 2h u f", "get --log-level loud u f"};
 	options o;
 	(void)state;
