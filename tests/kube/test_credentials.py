@@ -70,7 +70,7 @@ class Credentials(Case):
         self.assertEqual({meta_of["name"] for e in events if e["verb"] == "get" and (meta_of := e["objectRef"])["resource"] == "secrets"}, {"store"})
         self.assertNotIn(CANARY, self.edge.text() + self.cloud.text() + "".join(m.payload for m in self.topics.messages))
         self.broker.stop()
-        given = [file for file, data in files_below(self.world.path) if CANARY.encode() in data and self.broker.dir in file.parents]
+        given = [file for file, data, _ in files_below(self.world.path) if CANARY.encode() in data and self.broker.dir in file.parents]
         self.assertEqual(given, [])
 
     def test_without_the_rule(self):

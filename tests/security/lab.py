@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 
@@ -172,15 +173,23 @@ class SecureBroker(Broker):
 
 
 def files_below(folder):
-    """(file, what is in it): agents that run may take some away meanwhile."""
+    """(file, what is in it, its mode). Agents that run may take one away at any moment: nobody can look at it a second time."""
     for path, _, names in os.walk(folder):
         for name in names:
             file = pathlib.Path(path) / name
             try:
-                if file.is_file():
-                    yield file, file.read_bytes()
+                if not file.is_file():
+                    continue
+                with open(file, "rb") as opened:
+                    found = file, opened.read(), stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
             except FileNotFoundError:
-                pass
+                continue
+            yield found
+
+
+def canary():
+    """What no other process of this machine has on its command line, not even a test that runs at the same time."""
+    return f"CANARY-{os.urandom(6).hex()}"
 
 
 def install(source, target):

@@ -18,7 +18,7 @@ class SecureCase(Case):
     def check_secrets(self):
         keys = [line.encode() for pki in {self.pki, *getattr(self, "more_pki", ())} for line in pki.secrets()]
         self.assertTrue(keys)
-        for file, data in files_below(self.world.path):
+        for file, data, _ in files_below(self.world.path):
             if file.suffix == ".key" or any(pki.dir in file.parents for pki in (self.pki, *getattr(self, "more_pki", ()))):
                 continue
             found = [key for key in keys if key in data]

@@ -6,16 +6,16 @@ import pathlib
 import stat
 import subprocess
 
-from lab import files_below
+from lab import canary, files_below
 from secure_case import Case, SecureCase, main
 from agents import PATIENCE, program, until
 
-CANARY = "CANARY-7f3a-zzz"
+CANARY = canary()
 
 
 def holding(folder, *but):
-    """Files below it that hold the canary."""
-    return [file for file, data in files_below(folder) if file not in but and CANARY.encode() in data]
+    """Files below it that hold the canary, and their modes."""
+    return {file: mode for file, data, mode in files_below(folder) if file not in but and CANARY.encode() in data}
 
 
 class Passwords(Case):
@@ -44,7 +44,7 @@ class Passwords(Case):
         self.assertNotIn(CANARY, done.stdout + done.stderr)
 
     def look(self, edge, password):
-        self.assertEqual(holding(self.world.path, password), [])
+        self.assertEqual(holding(self.world.path, password), {})
         for what in ("cmdline", "environ"):
             self.assertNotIn(CANARY.encode(), pathlib.Path(f"/proc/{edge.pid}/{what}").read_bytes())
         for path in ("/metrics", "/healthz", "/readyz"):
@@ -74,10 +74,10 @@ class ObjectStore(SecureCase):
         self.assertNotIn(CANARY, "".join(m.payload for m in self.whole.topics.messages))
         self.broker.stop()  # it writes what it holds
         given = {self.whole.environment, *self.cloud.manifests.iterdir()}
-        for file in holding(self.world.path, *given):
+        for file, mode in holding(self.world.path, *given).items():
             with self.subTest(file=file):
                 self.assertIn(self.cloud.state, file.parents)  # what a worker is started with
-                self.assertEqual(stat.S_IMODE(file.stat().st_mode) & 0o077, 0)
+                self.assertEqual(mode & 0o077, 0)
                 self.assertEqual(stat.S_IMODE(self.cloud.state.stat().st_mode), 0o700)
         self.broker.start()
 
