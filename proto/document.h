@@ -31,6 +31,7 @@ enum {
 	DOCUMENT_MAX_CREDENTIALS = 8, /* Secrets in one document */
 	DOCUMENT_MAX_CREDENTIAL_URLS = 8,
 	DOCUMENT_MAX_INVENTORY = 4096, /* uids of each kind */
+	DOCUMENT_MAX_VERSIONS = 16,    /* deployed models that are kept, in one list */
 	TEXT_MAX_REASON = 64,
 	TEXT_MAX_MESSAGE = 1024,
 	TEXT_MAX_URL = 4095,
@@ -105,6 +106,13 @@ typedef struct credential_need {
 	size_t n_urls;
 } credential_need;
 
+/* A model that was deployed and is kept: what a job can go back to. */
+typedef struct model_version {
+	int64_t round; /* that deployed it; 0: what was there first */
+	digest sha256;
+	const char *url;
+} model_version;
+
 /* ---- cloud -> edge ---- */
 
 enum role { ROLE_DATASET = 1, ROLE_TRAIN = 2, ROLE_EVAL = 4, ROLE_DEPLOY = 8 };
@@ -136,7 +144,11 @@ typedef struct desired {
 	digest deployed_sha256;
 	bool has_deployed_sha256;
 
-	model *eval_results; /* while the stage is Deploy: what the eval worker reported, new model first */
+	bool has_rollback; /* the deployment under way goes back to this version, whatever the trigger says */
+	int64_t rollback_round;
+	digest rollback_sha256; /* that its model has to have */
+
+	model *eval_results; /* while the stage is Deploy: what the eval worker reported, new model first. None with a rollback */
 	size_t n_eval_results;
 
 	bool has_dataset; /* for the dataset role */
@@ -220,8 +232,11 @@ typedef struct report {
 	bool has_range; /* train: ready, and completed from the dataset node */
 	sample_range range;
 	const char *reason, *message; /* NULL: absent */
-	bool has_sha256;              /* written */
+	bool has_sha256;              /* of what is in place: written, and what follows from it */
 	digest sha256;
+	bool has_versions; /* the same reports: what is kept now, newest first */
+	model_version *versions;
+	size_t n_versions;
 } report;
 /* `what` and `stage` come from the topic; a document whose position contradicts them is refused. */
 int report_decode(const char *data, size_t len, enum stage stage, enum report_what what, report **out, error *err);
@@ -332,6 +347,10 @@ typedef struct job_state {
 	bool has_deployed_sha256;
 	digest deployed_sha256;
 	const char *deployed_since; /* NULL: unknown */
+	bool has_deployed_of;       /* it was put there by a rollback, to the version of this round */
+	int64_t deployed_of;
+	int64_t *versions; /* rounds that a rollback can go back to, newest first */
+	size_t n_versions;
 	int64_t failures;           /* rounds that failed in a row */
 } job_state;
 int job_state_decode(const char *data, size_t len, job_state **out, error *err);

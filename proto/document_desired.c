@@ -62,6 +62,17 @@ static void read_deployed(reading *r, const cJSON *root, desired *d)
 	d->has_deployed_sha256 = read__digest(r, o, "desired.deployed", "sha256", OPTIONAL, &d->deployed_sha256);
 }
 
+static void read_rollback(reading *r, const cJSON *root, desired *d)
+{
+	const cJSON *o = read__object(r, root, "desired", "rollback", OPTIONAL);
+
+	if (o == NULL)
+		return;
+	d->has_rollback = true;
+	read__int(r, o, "desired.rollback", "round", NEEDED, 0, DOCUMENT_MAX_INT, &d->rollback_round);
+	(void)read__digest(r, o, "desired.rollback", "sha256", NEEDED, &d->rollback_sha256);
+}
+
 static void read_dataset(reading *r, const cJSON *root, desired *d)
 {
 	const cJSON *o = read__object(r, root, "desired", "dataset", OPTIONAL);
@@ -148,6 +159,7 @@ int desired_decode(const char *data, size_t len, desired **out, error *err)
 	read__bool(&r, root, "desired", "workerEnded", NEEDED, &d->worker_ended);
 	read_trained(&r, root, d);
 	read_deployed(&r, root, d);
+	read_rollback(&r, root, d);
 	read_dataset(&r, root, d);
 	read_models(&r, root, d);
 	read_settings(&r, root, d);
@@ -195,6 +207,15 @@ static void write_deployed(cJSON *root, const desired *d)
 	if (d->has_deployed_sha256)
 		write__digest(o, "sha256", &d->deployed_sha256);
 	json_put(root, "deployed", o);
+}
+
+static void write_rollback(cJSON *root, const desired *d)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_put_int(o, "round", d->rollback_round);
+	write__digest(o, "sha256", &d->rollback_sha256);
+	json_put(root, "rollback", o);
 }
 
 static void write_dataset(cJSON *root, const desired *d)
@@ -264,6 +285,8 @@ char *desired_encode(const desired *d)
 		write_trained(root, d);
 	if (d->has_deployed)
 		write_deployed(root, d);
+	if (d->has_rollback)
+		write_rollback(root, d);
 	if (d->n_eval_results > 0)
 		write__models(root, "evalResults", d->eval_results, d->n_eval_results);
 	if (d->has_dataset)

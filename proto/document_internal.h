@@ -74,6 +74,8 @@ model *read__models(reading *r, const cJSON *obj, const char *where, const char 
 void read__model(reading *r, const cJSON *obj, const char *where, model *out);
 bool read__cursor(reading *r, const cJSON *obj, const char *where, const char *name, enum need need, cursor *out);
 bool read__digest(reading *r, const cJSON *obj, const char *where, const char *name, enum need need, digest *out);
+/* Versions of a deployed model, at most DOCUMENT_MAX_VERSIONS. */
+model_version *read__versions(reading *r, const cJSON *obj, const char *where, const char *name, size_t *n);
 void read__dataset_id(reading *r, const cJSON *obj, const char *where, dataset_ref *out);
 /* With url and format. */
 void read__dataset(reading *r, const cJSON *obj, const char *where, dataset_ref *out);
@@ -91,6 +93,7 @@ void write__stamp(cJSON *obj, stamp s);
 void write__job(cJSON *obj, const job_ref *job);
 void write__position(cJSON *obj, position p); /* round, stage, phase into `obj` itself */
 void write__models(cJSON *obj, const char *name, const model *models, size_t n);
+void write__versions(cJSON *obj, const char *name, const model_version *versions, size_t n);
 void write__digest(cJSON *obj, const char *name, const digest *d);
 void write__cursor(cJSON *obj, const char *name, const cursor *c);
 cJSON *write__dataset_id(const dataset_ref *d);

@@ -276,3 +276,45 @@ void write__models(cJSON *obj, const char *name, const model *models, size_t n)
 		cJSON_AddItemToArray(array, model_encode(&models[i]));
 	json_put(obj, name, array);
 }
+
+/* ---- versions ---- */
+
+model_version *read__versions(reading *r, const cJSON *obj, const char *where, const char *name, size_t *n)
+{
+	const cJSON *array = read__array(r, obj, where, name, OPTIONAL, DOCUMENT_MAX_VERSIONS, n);
+	model_version *versions;
+	const cJSON *entry;
+	size_t i = 0;
+
+	if (array == NULL || *n == 0)
+		return NULL;
+	versions = arena_alloc(r->mem, *n * sizeof(*versions));
+	cJSON_ArrayForEach(entry, array) {
+		const char *path = path__entry(r, where, name, i);
+
+		if (!cJSON_IsObject(entry)) {
+			read__fail(r, where, name, "entry %zu is not an object", i);
+			break;
+		}
+		read__int(r, entry, path, "round", NEEDED, 0, DOCUMENT_MAX_INT, &versions[i].round);
+		(void)read__digest(r, entry, path, "sha256", NEEDED, &versions[i].sha256);
+		versions[i].url = read__word(r, entry, path, "url", NEEDED, TEXT_MAX_URL);
+		i++;
+	}
+	return versions;
+}
+
+void write__versions(cJSON *obj, const char *name, const model_version *versions, size_t n)
+{
+	cJSON *array = cJSON_CreateArray();
+
+	for (size_t i = 0; i < n; i++) {
+		cJSON *o = cJSON_CreateObject();
+
+		json_put_int(o, "round", versions[i].round);
+		write__digest(o, "sha256", &versions[i].sha256);
+		json_put_string(o, "url", versions[i].url);
+		cJSON_AddItemToArray(array, o);
+	}
+	json_put(obj, name, array);
+}

@@ -125,6 +125,8 @@ int report_decode(const char *data, size_t len, enum stage stage, enum report_wh
 	rep->reason = read__word(&r, root, "report", "reason", OPTIONAL, TEXT_MAX_REASON);
 	rep->message = read__prose(&r, root, "report", "message", OPTIONAL, TEXT_MAX_MESSAGE);
 	rep->has_sha256 = read__digest(&r, root, "report", "sha256", OPTIONAL, &rep->sha256);
+	rep->versions = read__versions(&r, root, "report", "versions", &rep->n_versions);
+	rep->has_versions = read__any(&r, root, "versions") != NULL;
 	check_complete(&r, rep, stage, what);
 	code = read__end(&r);
 	*out = code == 0 ? rep : NULL;
@@ -182,6 +184,8 @@ char *report_encode(const report *rep)
 	write__prose(root, "message", rep->message, TEXT_MAX_MESSAGE);
 	if (rep->has_sha256)
 		write__digest(root, "sha256", &rep->sha256);
+	if (rep->has_versions)
+		write__versions(root, "versions", rep->versions, rep->n_versions);
 	return write__end(root);
 }
 

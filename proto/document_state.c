@@ -45,6 +45,26 @@ static void read_deployed(reading *r, const cJSON *root, job_state *s)
 	read__int(r, o, "state.deployed", "round", NEEDED, 0, DOCUMENT_MAX_INT, &s->deployed_round);
 	s->has_deployed_sha256 = read__digest(r, o, "state.deployed", "sha256", OPTIONAL, &s->deployed_sha256);
 	s->deployed_since = read__text(r, o, "state.deployed", "since", OPTIONAL, TEXT_MAX_TIME);
+	s->has_deployed_of = read__int(r, o, "state.deployed", "of", OPTIONAL, 0, DOCUMENT_MAX_INT, &s->deployed_of);
+}
+
+static void read_versions(reading *r, const cJSON *root, job_state *s)
+{
+	const cJSON *array = read__array(r, root, "state", "versions", OPTIONAL, DOCUMENT_MAX_VERSIONS, &s->n_versions), *entry;
+	size_t i = 0;
+
+	if (array == NULL || s->n_versions == 0)
+		return;
+	s->versions = arena_alloc(r->mem, s->n_versions * sizeof(*s->versions));
+	cJSON_ArrayForEach(entry, array) {
+		double n = cJSON_IsNumber(entry) ? entry->valuedouble : -1;
+
+		if (!(n >= 0 && n <= (double)DOCUMENT_MAX_INT) || (double)(int64_t)n != n) {
+			read__fail(r, "state", "versions", "entry %zu is not the number of a round", i);
+			return;
+		}
+		s->versions[i++] = (int64_t)n;
+	}
 }
 
 int job_state_decode(const char *data, size_t len, job_state **out, error *err)
@@ -66,6 +86,7 @@ int job_state_decode(const char *data, size_t len, job_state **out, error *err)
 	read_waiting(&r, root, s);
 	read_metrics(&r, root, s);
 	read_deployed(&r, root, s);
+	read_versions(&r, root, s);
 	read__int(&r, root, "state", "failures", NEEDED, 0, DOCUMENT_MAX_INT, &s->failures);
 	code = read__end(&r);
 	*out = code == 0 ? s : NULL;
@@ -109,7 +130,18 @@ static void write_deployed(cJSON *root, const job_state *s)
 	if (s->has_deployed_sha256)
 		write__digest(o, "sha256", &s->deployed_sha256);
 	json_put_string(o, "since", s->deployed_since);
+	if (s->has_deployed_of)
+		json_put_int(o, "of", s->deployed_of);
 	json_put(root, "deployed", o);
+}
+
+static void write_versions(cJSON *root, const job_state *s)
+{
+	cJSON *array = cJSON_CreateArray();
+
+	for (size_t i = 0; i < s->n_versions; i++)
+		cJSON_AddItemToArray(array, cJSON_CreateNumber((double)s->versions[i]));
+	json_put(root, "versions", array);
 }
 
 char *job_state_encode(const job_state *s)
@@ -130,6 +162,8 @@ char *job_state_encode(const job_state *s)
 		write_metrics(root, s);
 	if (s->has_deployed)
 		write_deployed(root, s);
+	if (s->n_versions > 0)
+		write_versions(root, s);
 	json_put_int(root, "failures", s->failures);
 	return write__end(root);
 }
