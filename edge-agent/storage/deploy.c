@@ -8,22 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/clock.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "edge-agent/storage/numbered.h"
 #include "edge-agent/storage/place.h"
-
-/* The last part of a path; slashes at its end do not count. To be freed. */
-static char *base_name(const char *path)
-{
-	size_t end = strlen(path);
-	while (end > 1 && path[end - 1] == '/')
-		end--;
-	size_t begin = end;
-	while (begin > 0 && path[begin - 1] != '/')
-		begin--;
-	return mem_strndup(path + begin, end - begin);
-}
+#include "edge-agent/storage/version.h"
 
 static bool is_there(const char *path)
 {
@@ -31,24 +21,40 @@ static bool is_there(const char *path)
 	return stat(path, &st) == 0;
 }
 
-/* Make version `number`: of the model at `from`, or empty if that is NULL. */
-static int keep_version(const char *versions, int64_t number, const char *from, const atomic_bool *stop, error *err)
+/* The model, and what it is. `about` has all but name, digest and size. */
+static int fill_version(const char *folder, const char *from, version *about, const atomic_bool *stop, error *err)
 {
-	char *tmp = mem_printf("%s/.%lld.tmp", versions, (long long)number);
+	char *name = from != NULL ? version_model_name(from) : NULL, *to = mem_printf("%s/%s", folder, name != NULL ? name : "");
+	char *file = mem_printf("%s/" VERSION_FILE, folder), *text = NULL;
+	model_info info = {0};
+	int code = from != NULL ? model_copy(from, to, stop, &info, err) : 0;
+	if (code == 0) {
+		about->name = name;
+		about->sha256 = info.sha256;
+		about->bytes = info.bytes;
+		about->folder = info.folder;
+		text = version_encode(about, clock_now().unix_ms);
+		code = file_write(file, text, strlen(text), 0644, err); /* which syncs the folder, too */
+	}
+	about->name = NULL;
+	free(text);
+	free(file);
+	free(to);
+	free(name);
+	return code;
+}
+
+/* Make a version of the model at `from`, or one without a model if that is NULL. */
+static int keep_version(const char *versions, const char *from, version *about, const atomic_bool *stop, error *err)
+{
+	char *tmp = mem_printf("%s/.%lld.tmp", versions, (long long)about->round);
 	int code = 0; /* one of a killed run went with numbered_clean */
 	if (mkdir(tmp, 0755) != 0)
 		code = error_errno(err, errno, "creating folder %s", tmp);
-	if (code == 0 && from != NULL) {
-		model_info ignored;
-		char *name = base_name(from), *to = mem_printf("%s/%s", tmp, name);
-		code = model_copy(from, to, stop, &ignored, err);
-		free(to);
-		free(name);
-	} else if (code == 0) {
-		code = file_sync_dir(tmp, err); /* a copy into it syncs it, too */
-	}
 	if (code == 0)
-		code = numbered_replace(versions, number, err);
+		code = fill_version(tmp, from, about, stop, err);
+	if (code == 0)
+		code = numbered_replace(versions, about->round, err);
 	if (code != 0)
 		(void)file_remove_tree(tmp, NULL);
 	free(tmp);
@@ -61,17 +67,21 @@ static int keep_first(const deploy_plan *plan, const char *versions, error *err)
 	const char *served = plan->steps[plan->main].to;
 	int code = 0;
 	if (!is_there(first))
-		code = keep_version(versions, 0, is_there(served) ? served : NULL, plan->stop, err);
+		code = keep_version(versions, is_there(served) ? served : NULL, &(version){.uid = plan->uid, .of = -1}, plan->stop, err);
 	free(first);
 	return code;
 }
 
-/* True if the version holds that model already, or is where it comes from. */
-static bool version_holds(const char *version, const char *from, const model_info *model, const atomic_bool *stop)
+/* True if the version is that of this deployment already, or is where its model comes from. */
+static bool version_holds(const deploy_plan *plan, const char *folder, const char *from, const model_info *model)
 {
 	model_info there;
-	char *name = base_name(from), *path = mem_printf("%s/%s", version, name);
-	bool holds = model_digest(path, stop, &there, NULL) == 0 && digest_equal(&there.sha256, &model->sha256);
+	version told;
+	char *name = version_model_name(from), *path = mem_printf("%s/%s", folder, name);
+	bool holds = version_read(folder, &told, NULL) == 0 && told.name != NULL && strcmp(told.name, name) == 0 &&
+		told.of == (plan->back != NULL ? plan->back->of : -1) && digest_equal(&told.sha256, &model->sha256) &&
+		model_digest(path, plan->stop, &there, NULL) == 0 && digest_equal(&there.sha256, &model->sha256);
+	version_fini(&told);
 	free(path);
 	free(name);
 	return holds;
@@ -79,14 +89,27 @@ static bool version_holds(const char *version, const char *from, const model_inf
 
 static int keep_new(const deploy_plan *plan, const char *versions, const model_info *model, error *err)
 {
-	char *version = mem_printf("%s/%lld", versions, (long long)plan->round);
+	char *folder = mem_printf("%s/%lld", versions, (long long)plan->round);
 	const char *from = plan->steps[plan->main].from;
+	version before = {.of = -1}, about = {.uid = plan->uid, .round = plan->round, .of = -1, .format = plan->format, .metrics = plan->metrics};
 	int code;
-	if (version_holds(version, from, model, plan->stop))
+	if (plan->back != NULL) {
+		char *source = file_parent(from);
+		about.of = plan->back->of;
+		about.format = NULL;
+		about.metrics = NULL;
+		if (version_read(source, &before, NULL) == 0) {
+			about.format = before.format;
+			about.metrics = before.metrics;
+		}
+		free(source);
+	}
+	if (version_holds(plan, folder, from, model))
 		code = file_sync_dir(versions, err); /* a run before may have ended just before that, version 0 with it */
 	else
-		code = keep_version(versions, plan->round, from, plan->stop, err);
-	free(version);
+		code = keep_version(versions, from, &about, plan->stop, err);
+	version_fini(&before);
+	free(folder);
 	return code;
 }
 
@@ -100,6 +123,11 @@ static int keep_versions(const deploy_plan *plan, const char *versions, const mo
 	return code == 0 ? keep_new(plan, versions, model, err) : code;
 }
 
+static bool stays(const deploy_plan *plan, int64_t number)
+{
+	return number == 0 || number == plan->round || (plan->back != NULL && number == plan->back->of);
+}
+
 /* A version that cannot be removed now goes with the next deployment. */
 static void prune(const deploy_plan *plan, const char *versions)
 {
@@ -107,8 +135,8 @@ static void prune(const deploy_plan *plan, const char *versions)
 	int64_t *all;
 	numbered_list(versions, &all, &n, NULL);
 	for (size_t i = 0; i < n; i++) {
-		if (all[i] == 0 || all[i] == plan->round || kept + 1 < keep) {
-			kept += all[i] != 0 && all[i] != plan->round;
+		if (stays(plan, all[i]) || kept + 1 < keep) {
+			kept += !stays(plan, all[i]);
 			continue;
 		}
 		(void)numbered_remove(versions, all[i], NULL);
@@ -129,20 +157,20 @@ static bool is_kept(const deploy_plan *plan, const char *versions, const char *p
 	int64_t *all;
 	numbered_list(versions, &all, &n, NULL);
 	for (size_t i = 0; i < n && !kept; i++) {
-		char *version = mem_printf("%s/%lld", versions, (long long)all[i]);
-		DIR *dir = all[i] != 0 ? opendir(version) : NULL;
+		char *folder = mem_printf("%s/%lld", versions, (long long)all[i]);
+		DIR *dir = all[i] != 0 ? opendir(folder) : NULL;
 		struct dirent *entry;
 		while (dir != NULL && !kept && (entry = readdir(dir)) != NULL) {
 			model_info model;
-			char *inside = mem_printf("%s/%s", version, entry->d_name);
-			bool self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-			kept = !self && model_digest(inside, plan->stop, &model, NULL) == 0 && model.folder == there.folder &&
+			char *inside = mem_printf("%s/%s", folder, entry->d_name);
+			bool other = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, VERSION_FILE) == 0;
+			kept = !other && model_digest(inside, plan->stop, &model, NULL) == 0 && model.folder == there.folder &&
 				digest_equal(&model.sha256, &there.sha256);
 			free(inside);
 		}
 		if (dir != NULL)
 			closedir(dir);
-		free(version);
+		free(folder);
 	}
 	free(all);
 	return kept;
@@ -214,11 +242,25 @@ static int run_steps(const deploy_plan *plan, model_info *out, error *err)
 	return code;
 }
 
+/* Before anything is touched: the version is what it was when it was deployed. */
+static int check_recorded(const deploy_plan *plan, const model_info *model, error *err)
+{
+	char now[DIGEST_HEX_SIZE], then[DIGEST_HEX_SIZE];
+	if (plan->back == NULL || digest_equal(&plan->back->sha256, &model->sha256))
+		return 0;
+	digest_hex(&model->sha256, now);
+	digest_hex(&plan->back->sha256, then);
+	return error_set(err, ERROR_CORRUPT, "version %lld is not what was deployed: the SHA-256 of %s is %.12s…, and was %.12s…",
+		(long long)plan->back->of, plan->steps[plan->main].from, now, then);
+}
+
 int deploy_run(const deploy_plan *plan, model_info *out, error *err)
 {
 	int code = check_plan(plan, err);
 	if (code == 0)
 		code = model_digest(plan->steps[plan->main].from, plan->stop, out, err);
+	if (code == 0)
+		code = check_recorded(plan, out, err);
 	if (code != 0)
 		return code;
 	char *versions = plan->output_dir != NULL ? mem_printf("%s/deployed", plan->output_dir) : NULL;
@@ -231,4 +273,36 @@ int deploy_run(const deploy_plan *plan, model_info *out, error *err)
 		prune(plan, versions);
 	free(versions);
 	return code;
+}
+
+/* ---- what is kept ---- */
+
+int deploy_versions(const char *output_dir, deploy_version **all, size_t *n, error *err)
+{
+	char *versions = mem_printf("%s/deployed", output_dir);
+	int64_t *numbers;
+	size_t n_numbers;
+	*all = NULL;
+	*n = 0;
+	int code = numbered_list(versions, &numbers, &n_numbers, err);
+	for (size_t i = 0; i < n_numbers; i++) {
+		char *folder = mem_printf("%s/%lld", versions, (long long)numbers[i]);
+		version told;
+		if (version_read(folder, &told, NULL) == 0 && told.name != NULL && told.round == numbers[i]) {
+			*all = mem_resize_array(*all, *n + 1, sizeof **all);
+			(*all)[(*n)++] = (deploy_version){.round = told.round, .name = mem_strdup(told.name), .sha256 = told.sha256};
+		}
+		version_fini(&told);
+		free(folder);
+	}
+	free(numbers);
+	free(versions);
+	return code;
+}
+
+void deploy_versions_free(deploy_version *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(all[i].name);
+	free(all);
 }

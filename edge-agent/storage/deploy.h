@@ -1,11 +1,13 @@
 /* A deployment: the model of a round is put where it is served from, and versions are kept to go back to.
  *
  * In this order, each durable before the next:
- *   1. What is served now is kept as `{outputDir}/deployed/0/{name}`, once: if `deployed/0` is not there. If nothing is served yet, an empty
- *      `deployed/0` says so.
- *   2. The new model is kept as `{outputDir}/deployed/{round}/{name}`.
+ *   1. What is served now is kept as `{outputDir}/deployed/0/{name}`, once: if `deployed/0` is not there. If nothing is served yet, a
+ *      `deployed/0` without a model says so.
+ *   2. The new model is kept as `{outputDir}/deployed/{round}/{name}`. What there is to know of a version is beside its model (version.h).
  *   3. The steps, as given: each copies a model (model.h) or writes a small file.
- *   4. Of the versions beside 0, all but the newest ones and this round's are removed.
+ *   4. Of the versions beside 0, all but the newest ones, this round's, and the one that a rollback goes back to are removed.
+ * A rollback is a deployment whose model is a version's: first of all its digest has to be the one that was recorded (else CORRUPT); it stays a
+ * version itself, so that it is there if this has to be run again.
  * Before all that: where a file would take a folder's place, or a folder a file's, the deployment is refused (INVALID) and nothing is touched,
  * but for what one of the versions beside 0 holds as well, which a deployment before has put there.
  * Running it again, after it was killed anywhere, gives the same result. Paths are real ones. Blocking; any thread; one at a time for one
@@ -14,6 +16,7 @@
 #ifndef EDGE_STORAGE_DEPLOY_H
 #define EDGE_STORAGE_DEPLOY_H
 
+#include <cjson/cJSON.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,17 +32,35 @@ typedef struct deploy_step {
 	const char *text;
 } deploy_step;
 
+typedef struct deploy_back { /* a rollback */
+	int64_t of; /* the version */
+	digest sha256;
+} deploy_back;
+
 typedef struct deploy_plan {
 	const char *output_dir; /* NULL: keep no versions (1, 2 and 4 are left out) */
 	int64_t round;          /* from 1 */
 	const deploy_step *steps;
 	size_t n;
 	size_t main;             /* the step whose target is the one that serves: its model is the one that is kept and told */
+	const char *uid;         /* of the job; this and the next two are for people who read a version. NULL: not known */
+	const char *format;      /* of the main step's model; with `back` what its version says counts */
+	const cJSON *metrics;    /* the same */
+	const deploy_back *back; /* NULL: the model is new */
 	size_t keep;             /* versions beside 0; 0 counts as DEPLOY_KEEP_DEFAULT */
 	const atomic_bool *stop; /* NULL, or set by another thread to give up (TIMEOUT) */
 } deploy_plan;
 
 /* *out: the model that is now at the main step's target. After an error each target holds its old model or its new one; run it again. */
 int deploy_run(const deploy_plan *plan, model_info *out, error *err);
+
+typedef struct deploy_version {
+	int64_t round;
+	char *name;
+	digest sha256;
+} deploy_version;
+/* The versions below an output folder that hold a model and tell what it is, newest first. None is no error. */
+int deploy_versions(const char *output_dir, deploy_version **all, size_t *n, error *err);
+void deploy_versions_free(deploy_version *all, size_t n);
 
 #endif

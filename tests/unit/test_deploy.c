@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "edge-agent/storage/deploy.h"
+#include "edge-agent/storage/version.h"
 #include "tests/unit/fault_kit.h"
 
 FAULT_CALL(int, mkdir, false, (const char *path, mode_t mode), (path, mode))
@@ -101,14 +102,14 @@ static void deploy(fixture *f, int64_t round)
 		fail_msg("%s", err.text);
 }
 
-/* All names below a folder with the text of each file, one a line, sorted: "name=text", folders "name/". */
+/* All names below a folder with the text of each file, one a line, sorted: "name=text", folders "name/". What tells of versions is left out. */
 static void list(const char *path, const char *below, buf *out)
 {
 	struct dirent **entries;
 	int n = scandir(path, &entries, NULL, alphasort);
 	for (int i = 0; i < n; i++) {
 		const char *name = entries[i]->d_name;
-		if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+		if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strcmp(name, VERSION_FILE) != 0) {
 			char *child = mem_printf("%s/%s", path, name), *shown = mem_printf("%s%s%s", below, *below != '\0' ? "/" : "", name);
 			buf text = {0};
 			if (file_read(child, 1000, &text, NULL) == 0) {
@@ -188,6 +189,204 @@ static void three_versions_are_kept(void **state)
 	assert_tree(f->folder, "serve", "model.pb=m10\n");
 	assert_tree(f->folder, "out/deployed", "0/\n0/model.pb=old\n10/\n10/new.pb=m10\n11/\n11/new.pb=m11\n12/\n12/new.pb=m12\n");
 	free(kept);
+	free_fixture(f);
+}
+
+/* ---- what is told of versions ---- */
+
+static version told_of(fixture *f, int round)
+{
+	char *folder = mem_printf("%s/deployed/%d", f->out, round);
+	version v;
+	error err = {0};
+	if (version_read(folder, &v, &err) != 0)
+		fail_msg("%d: %s", round, err.text);
+	assert_int_equal(v.round, round);
+	free(folder);
+	return v;
+}
+
+static void versions_tell_what_they_are(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	cJSON *metrics = cJSON_Parse("{\"precision\":[0.9,0.8]}");
+	deploy_version *all;
+	size_t n;
+	digest d;
+	serve(f, "old");
+	train(f, "new");
+	deploy_plan plan = plan_of(f, 4);
+	plan.uid = "u-1";
+	plan.format = "pb";
+	plan.metrics = metrics;
+	model_info info;
+	assert_int_equal(deploy_run(&plan, &info, NULL), 0);
+	version v = told_of(f, 4);
+	assert_string_equal(v.uid, "u-1");
+	assert_string_equal(v.name, "new.pb");
+	assert_string_equal(v.format, "pb");
+	assert_true(digest_equal(&v.sha256, &info.sha256) && v.bytes == 3 && v.of == -1 && !v.folder);
+	assert_true(cJSON_Compare(v.metrics, metrics, true));
+	version_fini(&v);
+	v = told_of(f, 0);
+	digest_of("old", 3, &d);
+	assert_string_equal(v.name, "model.pb");
+	assert_true(digest_equal(&v.sha256, &d) && v.bytes == 3 && v.format == NULL && v.metrics == NULL);
+	version_fini(&v);
+	assert_int_equal(deploy_versions(f->out, &all, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_true(all[0].round == 4 && all[1].round == 0 && digest_equal(&all[1].sha256, &d));
+	assert_string_equal(all[0].name, "new.pb");
+	deploy_versions_free(all, n);
+	cJSON_Delete(metrics);
+	free_fixture(f);
+}
+
+/* A version 0 without a model, one of before there was such a file, and one with another: nothing that a rollback could go back to. */
+static void versions_that_tell_nothing_are_not_listed(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	deploy_version *all;
+	size_t n;
+	char *old = mem_printf("%s/deployed/2/x", f->out), *other = mem_printf("%s/deployed/3/" VERSION_FILE, f->out);
+	assert_int_equal(deploy_versions(f->out, &all, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	train(f, "new");
+	deploy(f, 5);
+	put(old, "2");
+	put(other, "{\"v\":1,\"round\":3,\"model\":{\"name\":\"../x\",\"sha256\":\"\",\"bytes\":1}}");
+	version v = told_of(f, 0);
+	assert_null(v.name);
+	version_fini(&v);
+	assert_int_equal(deploy_versions(f->out, &all, &n, NULL), 0);
+	assert_true(n == 1 && all[0].round == 5);
+	deploy_versions_free(all, n);
+	free(old);
+	free(other);
+	free_fixture(f);
+}
+
+static void a_model_may_be_called_like_the_file(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	char *from = mem_printf("%s/train/" VERSION_FILE, f->folder);
+	serve(f, "old");
+	train(f, "new");
+	put(from, "{}");
+	f->steps[0].from = from;
+	deploy(f, 1);
+	version v = told_of(f, 1);
+	assert_string_equal(v.name, VERSION_FILE ".model");
+	version_fini(&v);
+	assert_tree(f->folder, "out/deployed/1", VERSION_FILE ".model={}\n");
+	assert_tree(f->folder, "serve", "model.pb={}\n");
+	free(from);
+	free_fixture(f);
+}
+
+/* ---- rollback ---- */
+
+typedef struct rollback {
+	deploy_back back;
+	char *from;
+} rollback;
+
+static rollback back_to(fixture *f, int round, const char *name, const char *text)
+{
+	rollback r = {.back.of = round, .from = mem_printf("%s/deployed/%d/%s", f->out, round, name)};
+	digest_of(text, strlen(text), &r.back.sha256);
+	return r;
+}
+
+static void a_rollback_keeps_what_it_goes_back_to(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	serve(f, "old");
+	cJSON *metrics = cJSON_CreateNumber(0.5);
+	for (int round = 1; round <= 3; round++) {
+		char text[16];
+		snprintf(text, sizeof text, "m%d", round);
+		train(f, text);
+		deploy_plan plan = plan_of(f, round);
+		model_info info;
+		plan.format = "pb";
+		plan.metrics = round == 1 ? metrics : NULL;
+		assert_int_equal(deploy_run(&plan, &info, NULL), 0);
+	}
+	rollback r = back_to(f, 1, "new.pb", "m1");
+	f->steps[0].from = r.from;
+	deploy_plan plan = plan_of(f, 7);
+	model_info info;
+	plan.format = "of round 7";
+	plan.back = &r.back;
+	for (int i = 0; i < 2; i++) { /* and again, as after a crash */
+		assert_int_equal(deploy_run(&plan, &info, NULL), 0);
+		assert_true(digest_equal(&info.sha256, &r.back.sha256));
+		assert_tree(f->folder, "serve", "model.pb=m1\n");
+		assert_tree(f->folder, "out/deployed",
+			"0/\n0/model.pb=old\n1/\n1/new.pb=m1\n2/\n2/new.pb=m2\n3/\n3/new.pb=m3\n7/\n7/new.pb=m1\n");
+	}
+	version v = told_of(f, 7);
+	assert_int_equal(v.of, 1);
+	assert_string_equal(v.format, "pb");
+	assert_true(cJSON_Compare(v.metrics, metrics, true));
+	version_fini(&v);
+	/* With the next deployment the oldest go as ever. */
+	train(f, "m8");
+	f->steps[0].from = f->from;
+	deploy(f, 8);
+	assert_tree(f->folder, "out/deployed", "0/\n0/model.pb=old\n3/\n3/new.pb=m3\n7/\n7/new.pb=m1\n8/\n8/new.pb=m8\n");
+	cJSON_Delete(metrics);
+	free(r.from);
+	free_fixture(f);
+}
+
+static void a_rollback_to_what_was_there_first(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	serve(f, "old");
+	train(f, "m1");
+	deploy(f, 1);
+	rollback r = back_to(f, 0, "model.pb", "old");
+	f->steps[0].from = r.from;
+	deploy_plan plan = plan_of(f, 2);
+	model_info info;
+	plan.back = &r.back;
+	assert_int_equal(deploy_run(&plan, &info, NULL), 0);
+	assert_tree(f->folder, "serve", "model.pb=old\n");
+	assert_tree(f->folder, "out/deployed", "0/\n0/model.pb=old\n1/\n1/new.pb=m1\n2/\n2/model.pb=old\n");
+	free(r.from);
+	free_fixture(f);
+}
+
+static void a_rollback_to_something_else_touches_nothing(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	error err = {0};
+	serve(f, "old");
+	train(f, "m1");
+	deploy(f, 1);
+	train(f, "m2");
+	deploy(f, 2);
+	rollback r = back_to(f, 1, "new.pb", "m1");
+	f->steps[0].from = r.from;
+	put(r.from, "m?");
+	deploy_plan plan = plan_of(f, 3);
+	model_info info;
+	plan.back = &r.back;
+	assert_int_equal(deploy_run(&plan, &info, &err), ERROR_CORRUPT);
+	assert_non_null(strstr(err.text, "version 1 is not what was deployed"));
+	assert_int_equal(unlink(r.from), 0);
+	assert_int_equal(deploy_run(&plan, &info, &err), ERROR_NOT_FOUND);
+	assert_tree(f->folder, "serve", "model.pb=m2\n");
+	assert_tree(f->folder, "out/deployed", "0/\n0/model.pb=old\n1/\n2/\n2/new.pb=m2\n");
+	free(r.from);
 	free_fixture(f);
 }
 
@@ -313,6 +512,16 @@ static void assert_targets_whole(fixture *f)
 	const char *text = buf_text(&b);
 	assert_true((strstr(text, "serve/model.pb=old\n") != NULL) != (strstr(text, "serve/model.pb=new\n") != NULL));
 	assert_true((strstr(text, "eval/model/a=old\n") != NULL) != (strstr(text, "eval/model/a=new\neval/model/b=new\n") != NULL));
+	/* A version is there with what tells of it, or not at all. */
+	for (int round = 0; round <= 5; round += 5) {
+		char *folder = mem_printf("%s/deployed/%d", f->out, round);
+		if (access(folder, F_OK) == 0) {
+			version v = told_of(f, round);
+			assert_string_equal(v.name, round == 0 ? "model.pb" : "new.pb");
+			version_fini(&v);
+		}
+		free(folder);
+	}
 	buf_fini(&b);
 }
 
@@ -390,6 +599,12 @@ int main(void)
 		cmocka_unit_test(first_deployment_keeps_what_was_there),
 		cmocka_unit_test(nothing_was_there),
 		cmocka_unit_test(three_versions_are_kept),
+		cmocka_unit_test(versions_tell_what_they_are),
+		cmocka_unit_test(versions_that_tell_nothing_are_not_listed),
+		cmocka_unit_test(a_model_may_be_called_like_the_file),
+		cmocka_unit_test(a_rollback_keeps_what_it_goes_back_to),
+		cmocka_unit_test(a_rollback_to_what_was_there_first),
+		cmocka_unit_test(a_rollback_to_something_else_touches_nothing),
 		cmocka_unit_test(without_an_output_folder),
 		cmocka_unit_test(bad_plans),
 		cmocka_unit_test(a_file_takes_no_folders_place),
