@@ -239,16 +239,38 @@ static int hot_update_last(file_work *w, deploy_step *step)
 	return hot_update_path(w, "model_config.json", &step->to);
 }
 
+static int tell_versions(file_work *w)
+{
+	deploy_version *all;
+	size_t n;
+	int code = deploy_versions(w->action.deploy.output_dir, &all, &n, &w->err);
+	edge_version *versions = arena_alloc(w->mem, (n + 1) * sizeof *versions);
+
+	for (size_t i = 0; i < n; i++)
+		versions[i] =
+			(edge_version){.round = all[i].round, .name = arena_strdup(w->mem, all[i].name), .sha256 = all[i].sha256};
+	w->result.deploy.versions = versions;
+	w->result.deploy.n_versions = n;
+	deploy_versions_free(all, n);
+	return code;
+}
+
 static int deploy(file_work *w)
 {
+	deploy_back back = {.of = w->action.deploy.of, .sha256 = w->action.deploy.of_sha256};
 	size_t n = w->action.deploy.n;
 	deploy_step *steps = arena_alloc(w->mem, (n + 2) * sizeof *steps);
 	deploy_plan plan = {.output_dir = w->action.deploy.output_dir,
 		.round = w->action.deploy.round,
 		.steps = steps,
+		.uid = w->action.deploy.uid,
+		.format = n > 0 ? w->action.deploy.copies[0].from.format : NULL,
+		.back = w->action.deploy.back ? &back : NULL,
 		.keep = (size_t)w->deployed_kept,
 		.stop = w->stop};
 	bool hot = w->action.deploy.hot && n > 0;
+	const char *metrics = w->action.deploy.metrics;
+	cJSON *metrics_tree = NULL;
 	model_info info;
 	int code = hot ? hot_update_first(w, &steps[0]) : 0;
 
@@ -258,10 +280,16 @@ static int deploy(file_work *w)
 		steps[plan.n++] = (deploy_step){.from = w->action.deploy.copies[i].from.url, .to = w->action.deploy.copies[i].to.url};
 	if (hot && code == 0)
 		code = hot_update_last(w, &steps[plan.n++]);
+	if (code == 0 && metrics != NULL)
+		code = json_parse(metrics, strlen(metrics), DOCUMENT_MAX, &metrics_tree, &w->err);
+	plan.metrics = metrics_tree;
 	if (code == 0)
 		code = deploy_run(&plan, &info, &w->err);
-	if (code == 0)
+	if (code == 0) {
 		w->result.deploy.sha256 = info.sha256;
+		code = tell_versions(w);
+	}
+	cJSON_Delete(metrics_tree);
 	return code;
 }
 

@@ -397,6 +397,7 @@ static void copy_deploy(job *j, const edge_action *action)
 
 	for (size_t i = 0; i < action->deploy.n; i++) {
 		copies[i].from.url = arena_strdup(j->file.mem, action->deploy.copies[i].from.url);
+		copies[i].from.format = arena_strdup(j->file.mem, action->deploy.copies[i].from.format);
 		copies[i].to.url = arena_strdup(j->file.mem, action->deploy.copies[i].to.url);
 	}
 	j->file.action.deploy.copies = copies;
@@ -404,6 +405,7 @@ static void copy_deploy(job *j, const edge_action *action)
 	j->file.action.deploy.uid = arena_strdup(j->file.mem, action->deploy.uid);
 	j->file.action.deploy.ns = arena_strdup(j->file.mem, action->deploy.ns);
 	j->file.action.deploy.job = arena_strdup(j->file.mem, action->deploy.job);
+	j->file.action.deploy.metrics = arena_strdup(j->file.mem, action->deploy.metrics);
 }
 
 static void copy_round(job *j, const edge_action *action)

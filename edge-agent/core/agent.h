@@ -180,6 +180,10 @@ typedef struct edge_action {
 			const deploy_copy *copies;
 			size_t n;
 			bool hot;
+			const char *metrics; /* of the new model, JSON; NULL: none. For those who read what is kept */
+			bool back;           /* a rollback: the model is that of version `of`, and has to have this digest (else CORRUPT) */
+			int64_t of;
+			digest of_sha256;
 		} deploy;
 	};
 } edge_action;
@@ -196,6 +200,12 @@ typedef struct edge_manifest { /* the part of a round's manifest that decides */
 	sample_range range;
 	cursor begin;
 } edge_manifest;
+
+typedef struct edge_version { /* a model that was deployed and is kept as {outputDir}/deployed/{round}/{name} */
+	int64_t round;
+	const char *name;
+	digest sha256;
+} edge_version;
 
 typedef struct edge_result {
 	int code;         /* 0 or a negative error_code. CHANGED: the file is not what it was; NOT_FOUND: a source is not there */
@@ -219,6 +229,8 @@ typedef struct edge_result {
 		} eval;
 		struct {           /* DEPLOY */
 			digest sha256; /* of the model at the first copy's target */
+			const edge_version *versions; /* what is kept now, newest first */
+			size_t n_versions;
 		} deploy;
 	};
 } edge_result;

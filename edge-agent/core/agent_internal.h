@@ -73,6 +73,9 @@ typedef struct outcome {
 	bool eval_missing; /* the samples of the round are gone from the disk */
 	bool deployed;
 	digest deployed_sha256;
+	arena *versions_mem; /* of the next; NULL: none */
+	model_version *versions;
+	size_t n_versions;
 	int deploy_failed; /* error code, 0: none */
 	char *deploy_error;
 } outcome;
@@ -203,6 +206,7 @@ typedef struct running { /* a file action under way; owns what the shell was giv
 	bool for_result;
 	int64_t round;
 	cursor cursor;
+	int64_t of; /* DEPLOY: deploy__of */
 } running;
 
 typedef struct commit {
@@ -398,6 +402,13 @@ bool eval__action(edge_agent *a, job *j, edge_action *out);
 void deploy__draft(draft *d);
 bool deploy__action(edge_agent *a, job *j, edge_action *out);
 bool deploy__under_way(const job *j);   /* the model is being written, or its row is not stored yet */
+/* The round of the version that the present deployment goes back to; -1: it goes back to none. */
+int64_t deploy__of(const record *r);
+void deploy__result(job *j, const running *run, const edge_result *result);
+/* The worker has said whether it loaded the model, or nobody has (reason: see the protocol; NULL: it has). */
+void deploy__report_end(draft *d, enum report_what what, const char *reason, const char *message);
+/* Rows that say that a model is in place. */
+bool deploy__says_in_place(const outbox_row *row, const void *ctx);
 bool deploy__in_place(const record *r); /* the model of this round is written, as far as this node or the cluster knows */
 
 /* Posts and provisional results that the present stage expects; then ResultsMissing. */

@@ -59,5 +59,5 @@ void draft__fail(draft *d, enum stage stage, const char *reason, const char *mes
 {
 	report rep = {.reason = reason, .message = message};
 
-	draft__report(d, &rep, stage, REPORT_FAILED, -1);
+	draft__report(d, &rep, stage, REPORT_FAILED, stage == STAGE_DEPLOY ? deploy__of(draft__view(d)) : -1);
 }

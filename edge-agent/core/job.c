@@ -79,12 +79,6 @@ static bool is_undone(const outbox_row *row, const void *ctx)
 	return u->split && u->to.stage == STAGE_TRAIN && u->to.phase == PHASE_WAITING;
 }
 
-static bool is_in_place(const outbox_row *row, const void *ctx)
-{
-	(void)ctx;
-	return row->what == REPORT_WRITTEN || (row->what == REPORT_COMPLETED && row->position.stage == STAGE_DEPLOY && row->reason == NULL);
-}
-
 static position stage_to_come(position p)
 {
 	if (p.phase == PHASE_COMPLETED && p.stage != STAGE_DEPLOY)
@@ -105,7 +99,7 @@ static void rows_undo(record *r, const record *before)
 	record_remove_rows(r, is_undone, &u);
 	/* The model of a later round lies where an earlier one is said to be. */
 	if (replaced)
-		record_remove_rows(r, is_in_place, NULL);
+		record_remove_rows(r, deploy__says_in_place, NULL);
 }
 
 static void rows_settle(const job *j, record *r)
@@ -167,6 +161,8 @@ record *job__draft(edge_agent *a, job *j, moment now)
 void job__outcome_clear(job *j)
 {
 	free(j->outcome.deploy_error);
+	if (j->outcome.versions_mem != NULL)
+		arena_free(j->outcome.versions_mem);
 	j->outcome = (outcome){0};
 }
 
@@ -381,12 +377,7 @@ void job__result(edge_agent *a, job *j, const running *run, const edge_result *t
 		j->outcome.eval_missing = result->code == ERROR_NOT_FOUND;
 		break;
 	case EDGE_DEPLOY:
-		j->outcome.at = run->position;
-		j->outcome.deployed = result->code == 0;
-		j->outcome.deploy_failed = result->code;
-		j->outcome.deployed_sha256 = result->code == 0 ? result->deploy.sha256 : (digest){0};
-		free(j->outcome.deploy_error);
-		j->outcome.deploy_error = result->code != 0 ? mem_strdup(result->text != NULL ? result->text : error_describe(result->code)) : NULL;
+		deploy__result(j, run, result);
 		break;
 	case EDGE_COMMIT:
 	case EDGE_REPLY:

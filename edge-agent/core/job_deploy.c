@@ -4,17 +4,33 @@
  * committed with its report; only when a document of this session shows Deploy/Ready is anything copied (rule 15); `written` follows the
  * copy. Making the same copy again after a crash between the last two is harmless.
  *
+ * A rollback skips the decision, which is the user's: the document shows Deploy/Ready, and a version to go back to. All else is the same. Each row
+ * of the stage tells what it is about (`from`), since a cluster that was set back may go another way in the same round: what speaks of
+ * another deployment than the document is dropped.
+ *
  * What the cluster shows wins over what was decided here: NotBetter goes when Deploy/Ready is shown, because a decision that was made
  * before the store was lost has been applied.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "edge-agent/core/agent_internal.h"
 
 enum { COPY_TRIES_MAX = 10 };
 static const int64_t confirm_min_ms = INT64_C(10) * 60 * 1000;
 static const char not_better[] = "NotBetter";
+
+int64_t deploy__of(const record *r)
+{
+	return r->desired->has_rollback ? r->desired->rollback_round : -1;
+}
+
+bool deploy__says_in_place(const outbox_row *row, const void *ctx)
+{
+	(void)ctx;
+	return row->what == REPORT_WRITTEN || (row->what == REPORT_COMPLETED && row->position.stage == STAGE_DEPLOY && row->reason == NULL);
+}
 
 bool deploy__in_place(const record *r)
 {
@@ -28,6 +44,38 @@ bool deploy__in_place(const record *r)
 bool deploy__under_way(const job *j)
 {
 	return j->deploying || (j->outcome.deployed && position_compare(j->outcome.at, j->rec->desired->position) == 0);
+}
+
+/* ---- what else the rows may speak of ---- */
+
+typedef struct deployment {
+	int64_t round, of;
+} deployment;
+
+static bool is_of_another(const outbox_row *row, const void *ctx)
+{
+	const deployment *present = ctx;
+
+	return row->position.round == present->round && row->position.stage == STAGE_DEPLOY && row->from != present->of;
+}
+
+static void drop_others(draft *d)
+{
+	const record *r = draft__view(d);
+	deployment present = {.round = r->desired->position.round, .of = deploy__of(r)};
+	bool any = false, replaced = false;
+
+	for (size_t i = 0; i < r->n_rows; i++) {
+		if (!is_of_another(&r->rows[i], &present))
+			continue;
+		any = true;
+		replaced |= deploy__says_in_place(&r->rows[i], NULL);
+	}
+	if (any)
+		record_remove_rows(draft__edit(d), is_of_another, &present);
+	/* Its model lies where others are said to be. */
+	if (replaced)
+		record_remove_rows(draft__edit(d), deploy__says_in_place, NULL);
 }
 
 /* ---- the decision ---- */
@@ -98,17 +146,25 @@ static void drop_refuted(draft *d)
 static void draft_copied(draft *d)
 {
 	const outcome *o = &d->j->outcome;
+	int64_t of = deploy__of(draft__view(d));
 	report rep = {0};
 
 	if (o->deployed) {
-		rep.has_sha256 = true;
+		rep.has_sha256 = rep.has_versions = true;
 		rep.sha256 = o->deployed_sha256;
-		draft__report(d, &rep, STAGE_DEPLOY, REPORT_WRITTEN, -1);
+		rep.versions = o->versions;
+		rep.n_versions = o->n_versions;
+		draft__report(d, &rep, STAGE_DEPLOY, REPORT_WRITTEN, of);
 		return;
 	}
 	switch (o->deploy_failed) {
 	case ERROR_NOT_FOUND:
-		draft__fail(d, STAGE_DEPLOY, "ModelMissing", o->deploy_error);
+		draft__fail(d, STAGE_DEPLOY, of < 0 ? "ModelMissing" : "VersionMissing", o->deploy_error);
+		break;
+	case ERROR_CORRUPT:
+		/* What was copied was read back wrong: that may pass. A version that is not what was deployed stays so. */
+		if (of >= 0 || d->j->problem.attempts >= COPY_TRIES_MAX)
+			draft__fail(d, STAGE_DEPLOY, of < 0 ? "DeployFailed" : "VersionDamaged", o->deploy_error);
 		break;
 	case ERROR_INVALID:
 	case ERROR_UNSUPPORTED:
@@ -135,13 +191,30 @@ static bool needs_copy(const record *r)
 
 /* ---- hot update: has the worker loaded it? ---- */
 
+/* Should this report overtake `written`, it says all that `written` did. */
+void deploy__report_end(draft *d, enum report_what what, const char *reason, const char *message)
+{
+	const record *r = draft__view(d);
+	const outbox_row *row = record_row(r, r->desired->position.round, STAGE_DEPLOY, REPORT_WRITTEN);
+	report rep = {.reason = reason, .message = message}, *written = NULL;
+
+	if (row != NULL && report_decode(row->payload, strlen(row->payload), STAGE_DEPLOY, REPORT_WRITTEN, &written, NULL) == 0) {
+		rep.has_sha256 = written->has_sha256;
+		rep.sha256 = written->sha256;
+		rep.has_versions = written->has_versions;
+		rep.versions = written->versions;
+		rep.n_versions = written->n_versions;
+	}
+	draft__report(d, &rep, STAGE_DEPLOY, what, deploy__of(r));
+	report_free(written);
+}
+
 static void draft_unconfirmed(draft *d)
 {
 	const record *r = draft__view(d);
 	job *j = d->j;
 	int64_t round = r->desired->position.round;
 	int64_t limit = agent__period_ms(r->desired->poll_period_s) * 10;
-	report rep = {.reason = "NotConfirmed", .message = "the model is in place, but no worker said that it has loaded it"};
 
 	if (!r->desired->hot_update || !deploy__in_place(r) || record_end_row(r, round, STAGE_DEPLOY) != NULL) {
 		j->loaded_round = 0;
@@ -156,7 +229,7 @@ static void draft_unconfirmed(draft *d)
 	if (d->now.mono_ms - j->loaded_since < limit)
 		agent__wake_at(d->a, j->loaded_since + limit);
 	else
-		draft__report(d, &rep, STAGE_DEPLOY, REPORT_COMPLETED, -1);
+		deploy__report_end(d, REPORT_COMPLETED, "NotConfirmed", "the model is in place, but no worker said that it has loaded it");
 }
 
 void deploy__draft(draft *d)
@@ -167,6 +240,7 @@ void deploy__draft(draft *d)
 		d->j->loaded_round = 0;
 		return;
 	}
+	drop_others(d);
 	if (present.phase == PHASE_WAITING) {
 		draft_waiting(d);
 		return;
@@ -175,6 +249,54 @@ void deploy__draft(draft *d)
 	if (needs_copy(draft__view(d)) && position_compare(present, d->j->outcome.at) == 0)
 		draft_copied(d);
 	draft_unconfirmed(d);
+}
+
+/* Newest first; if there are too many to tell, the oldest but version 0 are left out. */
+static void keep_versions(outcome *o, const running *run, const edge_result *result)
+{
+	const edge_version *v = result->deploy.versions;
+	size_t n = result->deploy.n_versions, len = strlen(run->output_dir);
+
+	o->versions_mem = arena_new();
+	o->versions = arena_alloc(o->versions_mem, DOCUMENT_MAX_VERSIONS * sizeof(*o->versions));
+	while (len > 1 && run->output_dir[len - 1] == '/')
+		len--;
+	for (size_t i = 0; i < n; i++) {
+		bool last = o->n_versions == DOCUMENT_MAX_VERSIONS - 1;
+
+		if (o->n_versions == DOCUMENT_MAX_VERSIONS || (last && i + 1 < n))
+			continue;
+		o->versions[o->n_versions++] = (model_version){.round = v[i].round,
+			.sha256 = v[i].sha256,
+			.url = arena_printf(o->versions_mem, "%.*s/deployed/%lld/%s", (int)len, run->output_dir, (long long)v[i].round, v[i].name)};
+	}
+}
+
+void deploy__result(job *j, const running *run, const edge_result *result)
+{
+	outcome *o = &j->outcome;
+
+	if (run->of != deploy__of(j->rec))
+		return;
+	job__outcome_clear(j);
+	o->at = run->position;
+	o->deployed = result->code == 0;
+	o->deploy_failed = result->code;
+	if (result->code == 0) {
+		o->deployed_sha256 = result->deploy.sha256;
+		keep_versions(o, run, result);
+	} else {
+		o->deploy_error = mem_strdup(result->text != NULL ? result->text : error_describe(result->code));
+	}
+}
+
+static const char *metrics_text(arena *mem, const desired *d)
+{
+	char *text = d->n_eval_results > 0 && d->eval_results[0].metrics != NULL ? json_print(d->eval_results[0].metrics) : NULL;
+	const char *copy = arena_strdup(mem, text);
+
+	free(text);
+	return copy;
 }
 
 bool deploy__action(edge_agent *a, job *j, edge_action *out)
@@ -207,5 +329,9 @@ bool deploy__action(edge_agent *a, job *j, edge_action *out)
 	out->deploy.copies = copies;
 	out->deploy.n = d->n_copies;
 	out->deploy.hot = d->hot_update;
+	out->deploy.metrics = metrics_text(run->mem, d);
+	run->of = out->deploy.of = deploy__of(j->rec);
+	out->deploy.back = d->has_rollback;
+	out->deploy.of_sha256 = d->rollback_sha256;
 	return true;
 }

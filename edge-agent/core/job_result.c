@@ -43,12 +43,10 @@ static void report_completed(draft *d, const worker_post *p, enum stage stage)
 
 static void report_loaded(draft *d, const worker_post *p)
 {
-	report rep = {0};
-
 	if (p->status == POST_FAILED)
-		draft__fail(d, STAGE_DEPLOY, "LoadFailed", "the worker said that it could not load the new model");
+		deploy__report_end(d, REPORT_FAILED, "LoadFailed", "the worker said that it could not load the new model");
 	else
-		draft__report(d, &rep, STAGE_DEPLOY, REPORT_COMPLETED, -1);
+		deploy__report_end(d, REPORT_COMPLETED, NULL, NULL);
 }
 
 static void store(draft *d, const worker_post *p)

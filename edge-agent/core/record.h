@@ -32,7 +32,7 @@ typedef struct outbox_row {
 	enum report_what what;
 	int64_t seq;
 	bool settled;       /* a document has shown this position or a later one: stop repeating. Says nothing about acceptance. */
-	int64_t from;       /* train ready: first sample of its range; else -1 */
+	int64_t from;       /* train ready: first sample of its range; deploy: version that it goes back to, -1 if to none; else -1 */
 	const char *reason; /* failed, or completed with a reason; else NULL */
 	const char *payload;
 } outbox_row;
