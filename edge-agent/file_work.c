@@ -247,8 +247,7 @@ static int tell_versions(file_work *w)
 	edge_version *versions = arena_alloc(w->mem, (n + 1) * sizeof *versions);
 
 	for (size_t i = 0; i < n; i++)
-		versions[i] =
-			(edge_version){.round = all[i].round, .name = arena_strdup(w->mem, all[i].name), .sha256 = all[i].sha256};
+		versions[i] = (edge_version){.round = all[i].round, .name = arena_strdup(w->mem, all[i].name), .sha256 = all[i].sha256};
 	w->result.deploy.versions = versions;
 	w->result.deploy.n_versions = n;
 	deploy_versions_free(all, n);

@@ -351,7 +351,7 @@ typedef struct job_state {
 	int64_t deployed_of;
 	int64_t *versions; /* rounds that a rollback can go back to, newest first */
 	size_t n_versions;
-	int64_t failures;           /* rounds that failed in a row */
+	int64_t failures; /* rounds that failed in a row */
 } job_state;
 int job_state_decode(const char *data, size_t len, job_state **out, error *err);
 char *job_state_encode(const job_state *s);

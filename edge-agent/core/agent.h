@@ -227,8 +227,8 @@ typedef struct edge_result {
 		struct { /* WRITE_EVAL */
 			int64_t samples;
 		} eval;
-		struct {           /* DEPLOY */
-			digest sha256; /* of the model at the first copy's target */
+		struct {                          /* DEPLOY */
+			digest sha256;                /* of the model at the first copy's target */
 			const edge_version *versions; /* what is kept now, newest first */
 			size_t n_versions;
 		} deploy;

@@ -401,7 +401,7 @@ bool eval__action(edge_agent *a, job *j, edge_action *out);
 
 void deploy__draft(draft *d);
 bool deploy__action(edge_agent *a, job *j, edge_action *out);
-bool deploy__under_way(const job *j);   /* the model is being written, or its row is not stored yet */
+bool deploy__under_way(const job *j); /* the model is being written, or its row is not stored yet */
 /* The round of the version that the present deployment goes back to; -1: it goes back to none. */
 int64_t deploy__of(const record *r);
 void deploy__result(job *j, const running *run, const edge_result *result);

@@ -91,7 +91,8 @@ static int keep_new(const deploy_plan *plan, const char *versions, const model_i
 {
 	char *folder = mem_printf("%s/%lld", versions, (long long)plan->round);
 	const char *from = plan->steps[plan->main].from;
-	version before = {.of = -1}, about = {.uid = plan->uid, .round = plan->round, .of = -1, .format = plan->format, .metrics = plan->metrics};
+	version before = {.of = -1},
+			about = {.uid = plan->uid, .round = plan->round, .of = -1, .format = plan->format, .metrics = plan->metrics};
 	int code;
 	if (plan->back != NULL) {
 		char *source = file_parent(from);

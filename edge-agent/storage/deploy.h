@@ -33,7 +33,7 @@ typedef struct deploy_step {
 } deploy_step;
 
 typedef struct deploy_back { /* a rollback */
-	int64_t of; /* the version */
+	int64_t of;              /* the version */
 	digest sha256;
 } deploy_back;
 

@@ -75,8 +75,9 @@ static int read_model(const cJSON *part, version *out, error *err)
 {
 	const char *hex = NULL;
 	int got = found(json_get_string(part, "model", "name", &out->name, err), "model.name", err);
-	if (got == 1 && (out->name[0] == '\0' || strchr(out->name, '/') != NULL || strcmp(out->name, ".") == 0 ||
-						strcmp(out->name, "..") == 0 || strcmp(out->name, VERSION_FILE) == 0))
+	if (got == 1 &&
+		(out->name[0] == '\0' || strchr(out->name, '/') != NULL || strcmp(out->name, ".") == 0 || strcmp(out->name, "..") == 0 ||
+			strcmp(out->name, VERSION_FILE) == 0))
 		got = error_set(err, ERROR_INVALID, VERSION_FILE ".model.name: '%.80s' is no name of a model", out->name);
 	if (got == 1)
 		got = found(json_get_string(part, "model", "sha256", &hex, err), "model.sha256", err);

@@ -302,6 +302,11 @@ static void deploy(bench *b, const edge_action *x, edge_result *out)
 	snprintf(b->in_place, sizeof(b->in_place), "%s", x->deploy.copies[0].from.url);
 	b->copies++;
 	digest_of(b->in_place, strlen(b->in_place), &out->deploy.sha256);
+	b->back = x->deploy.back;
+	b->of = x->deploy.of;
+	b->of_sha256 = x->deploy.of_sha256;
+	out->deploy.versions = b->versions;
+	out->deploy.n_versions = b->n_versions;
 }
 
 /* ---- actions ---- */

@@ -63,6 +63,11 @@ typedef struct bench {
 	int evals;                       /* times that eval data was written */
 	char in_place[TEXT_MAX_URL + 1]; /* the model at the deploy Model's url: where it came from */
 	int copies;                      /* deployments made */
+	bool back;                       /* the last one asked for was a rollback, to this: */
+	int64_t of;
+	digest of_sha256;
+	edge_version versions[20]; /* that a deployment finds kept */
+	size_t n_versions;
 
 	/* the link */
 	bool linked;
