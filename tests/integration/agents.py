@@ -243,16 +243,27 @@ class Broker(Process):
 
     def start(self):
         super().start()
-
-        def accepts():
-            assert self.alive(), f"the broker ended at once:\n{self.tail()}"
-            with socket.socket() as s:
-                return s.connect_ex(("127.0.0.1", self.port)) == 0
-
-        until(accepts, "the broker listens")
+        until(self.hangs_up, "the broker answers")
         self.lives += 1
         self.life = self.lives
         return self
+
+    def hangs_up(self):
+        """On who talks nonsense. That it listens would not do: mosquitto does so before it can be told anything, so a SIGHUP ends it, and a
+        SIGTERM may be forgotten."""
+        assert self.alive(), f"the broker ended at once:\n{self.tail()}"
+        with socket.socket() as s:
+            s.settimeout(PATIENCE)
+            try:
+                s.connect(("127.0.0.1", self.port))
+                s.sendall(bytes(16))
+                while s.recv(1024):
+                    pass
+            except ConnectionRefusedError:
+                return False
+            except ConnectionError:
+                pass
+        return True
 
     def end(self, how, patience=PATIENCE):
         self.life = None

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +111,23 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* True if who listens hangs up on nonsense. That it listens would not do: mosquitto does so before it can be told anything, so a SIGHUP ends
+ * it, and a SIGTERM may be forgotten. */
+static bool hangs_up(int fd)
+{
+	static const char nonsense[16];
+	struct timeval limit = {.tv_sec = PORT_WAIT_MS / 1000};
+	char answer[64];
+	ssize_t n;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	if (send(fd, nonsense, sizeof nonsense, MSG_NOSIGNAL) < 0)
+		return true;
+	while ((n = recv(fd, answer, sizeof answer, 0)) > 0)
+		;
+	return n == 0 || errno == ECONNRESET;
+}
+
 int port_wait(uint16_t port, pid_t child)
 {
 	int64_t deadline = now_ms() + PORT_WAIT_MS;
@@ -117,10 +135,11 @@ int port_wait(uint16_t port, pid_t child)
 
 	while (now_ms() < deadline) {
 		struct sockaddr_in address;
-		int fd = loopback_socket(port, &address), rc = connect(fd, (struct sockaddr *)&address, sizeof address);
+		int fd = loopback_socket(port, &address);
+		bool answers = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && hangs_up(fd);
 
 		close(fd);
-		if (rc == 0)
+		if (answers)
 			return 0;
 		info.si_pid = 0;
 		if (child > 0 && waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child)

@@ -14,7 +14,7 @@ int child_end(pid_t pid, int signal);
 
 /* A loopback TCP port that was free a moment ago. */
 uint16_t port_free(void);
-/* Wait until somebody accepts connections there, or the child (0: none) has ended; 0, or -1 if that did not come in time. */
+/* Wait until somebody there hangs up on who talks nonsense, or the child (0: none) has ended; 0, or -1 if that did not come in time. */
 int port_wait(uint16_t port, pid_t child);
 
 /* A new folder below TMPDIR; free() the path. */
