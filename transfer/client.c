@@ -299,6 +299,10 @@ static struct curl_slist *set_request(client *c)
 		headers = header(headers, "If-Match", q->if_match);
 	if (q->if_none_match != NULL)
 		headers = header(headers, "If-None-Match", q->if_none_match);
+	if (q->copy_source != NULL)
+		headers = header(headers, "x-amz-copy-source", q->copy_source);
+	if (q->content_md5 != NULL)
+		headers = header(headers, "Content-MD5", q->content_md5);
 	if (q->has_body)
 		headers = header(headers, "Content-Type", "application/octet-stream");
 	if (s3)

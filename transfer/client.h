@@ -40,6 +40,8 @@ typedef struct request {
 	size_t n_query;
 	int64_t from;                         /* above 0: from this byte */
 	const char *if_match, *if_none_match; /* or NULL */
+	const char *copy_source;              /* "/bucket/key", percent-encoded, or NULL */
+	const char *content_md5;              /* Base64, or NULL */
 	size_t body_max;                      /* of an answer that on_data does not take */
 	const char *permission;               /* for who is denied */
 

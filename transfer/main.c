@@ -10,162 +10,11 @@
 #include <unistd.h>
 
 #include "common/json.h"
-#include "common/json_scan.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "transfer/cancel.h"
-#include "transfer/client.h"
-#include "transfer/core/http_reply.h"
-#include "transfer/download.h"
-#include "transfer/fetch.h"
-#include "transfer/folder.h"
-#include "transfer/options.h"
+#include "transfer/commands.h"
 #include "transfer/outcome.h"
-#include "transfer/store.h"
-#include "transfer/upload.h"
-
-typedef struct run {
-	options o;
-	session s;
-	client *c;
-	cJSON *said; /* the last line, for a program */
-} run;
-
-static void put_version(cJSON *line, const char *etag, const char *modified)
-{
-	/* An ETag that would be changed is of no use to whoever wants to ask with it. */
-	if (etag[0] != '\0' && json_utf8_valid(etag, strlen(etag)))
-		json_put_string(line, "etag", etag);
-	if (modified != NULL && modified[0] != '\0')
-		json_put_string(line, "lastModified", modified);
-}
-
-static int run_fetch(run *r, error *err)
-{
-	int code = 0;
-	for (int i = 0; i < r->o.n_words && code == 0; i += 2) {
-		int64_t files = atomic_load(&r->s.files), bytes = atomic_load(&r->s.bytes);
-		code = fetch_pair(r->c, r->o.words[i], r->o.words[i + 1], r->o.fresh, err);
-		if (code == 0)
-			log_info("fetch", "done", L_STR("into", r->o.words[i + 1]), L_INT("files", atomic_load(&r->s.files) - files),
-				L_INT("bytes", atomic_load(&r->s.bytes) - bytes));
-	}
-	return code;
-}
-
-static int run_get(run *r, error *err)
-{
-	location of;
-	int code = location_parse(r->o.words[0], &of, err);
-	download d = {.of = &of,
-		.path = r->o.words[1],
-		.fresh = r->o.fresh,
-		.durable = true,
-		.etag_is_no_md5 = r->o.etag_is_no_md5,
-		.sha256 = r->o.sha256,
-		.if_match = r->o.if_match,
-		.same = r->o.same > 0 ? r->o.same : 0};
-	if (code == 0 && of.kind == LOCATION_S3 && of.key[0] == '\0')
-		code = error_set(err, ERROR_INVALID, "%s: the url names no object", of.shown);
-	if (code == 0)
-		code = r->o.has_range ? download_rest(r->c, &d, r->o.range, err) : download_file(r->c, &d, err);
-	if (code == 0) {
-		json_put_int(r->said, "size", d.size);
-		json_put_int(r->said, "resumedAt", d.resumed_at);
-		put_version(r->said, d.etag, d.modified);
-	}
-	location_fini(&of);
-	return code;
-}
-
-static int run_head(run *r, error *err)
-{
-	location of;
-	object_head head;
-	int code = location_parse(r->o.words[0], &of, err);
-	if (code == 0)
-		code = store_head(r->c, &of, r->o.if_none_match, &head, err);
-	if (code == 0) {
-		json_put_bool(r->said, "changed", head.changed);
-		if (head.size >= 0)
-			json_put_int(r->said, "size", head.size);
-		put_version(r->said, head.etag, head.modified);
-	}
-	location_fini(&of);
-	return code;
-}
-
-static int parse_target(const char *text, bool folder, location *of, error *err)
-{
-	int code = location_parse(text, of, err);
-	if (code == 0 && of->kind != LOCATION_S3)
-		code = error_set(err, ERROR_INVALID, "%s: only an s3:// url can be %s", of->shown, folder ? "a folder" : "written to");
-	if (code == 0 && !folder && of->key[0] == '\0')
-		code = error_set(err, ERROR_INVALID, "%s: the url names no object", of->shown);
-	return code;
-}
-
-static int run_put(run *r, error *err)
-{
-	location of;
-	int code = parse_target(r->o.words[1], false, &of, err);
-	upload u = {.path = r->o.words[0], .to = &of, .only_new = r->o.only_new};
-	if (code == 0)
-		code = upload_file(r->c, &u, err);
-	if (code == 0) {
-		json_put_int(r->said, "size", u.size);
-		json_put_int(r->said, "parts", u.parts);
-		put_version(r->said, u.etag, NULL);
-	}
-	location_fini(&of);
-	return code;
-}
-
-static int run_get_folder(run *r, error *err)
-{
-	location of;
-	int code = parse_target(r->o.words[0], true, &of, err);
-	if (code == 0)
-		code = fetch_make_folder(r->o.words[1], err);
-	if (code == 0)
-		code = fetch_folder(r->c, &of, r->o.words[1], r->o.fresh, err);
-	/* Durable as a whole: one look at the disk in place of one for each file. */
-	int fd = code == 0 ? open(r->o.words[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (fd >= 0 && syncfs(fd) != 0)
-		code = error_set(err, ERROR_IO, "cannot sync %s", r->o.words[1]);
-	if (fd >= 0)
-		close(fd);
-	if (code == 0) {
-		json_put_int(r->said, "files", atomic_load(&r->s.files));
-		json_put_int(r->said, "bytes", atomic_load(&r->s.bytes));
-	}
-	location_fini(&of);
-	return code;
-}
-
-static int run_put_folder(run *r, error *err)
-{
-	location of;
-	int64_t files = 0;
-	int code = parse_target(r->o.words[1], true, &of, err);
-	if (code == 0)
-		code = folder_send(r->c, r->o.words[0], &of, r->o.last, r->o.only_new, &files, err);
-	if (code == 0) {
-		json_put_int(r->said, "files", files);
-		json_put_int(r->said, "bytes", atomic_load(&r->s.bytes));
-	}
-	location_fini(&of);
-	return code;
-}
-
-static int (*const commands[COMMANDS])(run *, error *) = {
-	[COMMAND_FETCH] = run_fetch,
-	[COMMAND_GET] = run_get,
-	[COMMAND_HEAD] = run_head,
-	[COMMAND_PUT] = run_put,
-	[COMMAND_GET_FOLDER] = run_get_folder,
-	[COMMAND_PUT_FOLDER] = run_put_folder,
-};
 
 /* What Kubernetes shows of a container that has ended. */
 static void say_to_kubelet(const char *text)
@@ -242,7 +91,7 @@ int main(int argc, char **argv)
 	if (code == 0) {
 		curl_global_init(CURL_GLOBAL_DEFAULT);
 		r.c = client_new(&r.s);
-		code = commands[r.o.command](&r, &err);
+		code = commands_run(&r, &err);
 		client_free(r.c);
 		curl_global_cleanup();
 	}

@@ -1,4 +1,4 @@
-/* See many.h. Threads, each with a client of its own: what they share is the source, the first error, and the counts. */
+/* See many.h. */
 #include "transfer/many.h"
 
 #include <errno.h>
@@ -9,28 +9,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/digest.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "transfer/cancel.h"
-#include "transfer/core/http_reply.h"
+#include "transfer/crew.h"
 #include "transfer/download.h"
 #include "transfer/sink.h"
 
-enum { JOBS_MAX = 64, MISSING_NAMED = 20 };
+enum { MISSING_NAMED = 20 };
 
-typedef struct crew {
+typedef struct fetching_many {
 	session *s;
 	const many_source *from;
 	const char *folder;
 	bool fresh;
-	pthread_mutex_t lock;
-	bool over; /* no more is handed out */
-	int code;
-	error err;
+	pthread_mutex_t lock; /* of the two below */
 	many_result result;
 	char *made; /* the folder that was made last */
-} crew;
+} fetching_many;
 
 /* Without syncing each of what may be a million folders. */
 static int make_folders(const char *path, error *err)
@@ -52,7 +47,7 @@ static int make_folders(const char *path, error *err)
 	return code;
 }
 
-static int make_parent(crew *w, const char *path, bool itself, error *err)
+static int make_parent(fetching_many *w, const char *path, bool itself, error *err)
 {
 	const char *slash = strrchr(path, '/');
 	char *folder = itself ? mem_strdup(path) : mem_strndup(path, (size_t)(slash - path));
@@ -68,8 +63,16 @@ static int make_parent(crew *w, const char *path, bool itself, error *err)
 	return code;
 }
 
-static int fetch_item(crew *w, client *c, const many_item *item, error *err)
+static int next_item(void *ctx, void *item, error *err)
 {
+	fetching_many *w = ctx;
+	return w->from->next(w->from->ctx, item, err);
+}
+
+static int fetch_item(void *ctx, client *c, void *it, error *err)
+{
+	fetching_many *w = ctx;
+	many_item *item = it;
 	char *path = mem_printf("%s/%s", w->folder, item->relative);
 	int code = make_parent(w, path, item->folder, err);
 	if (code == 0 && !item->folder) {
@@ -77,89 +80,35 @@ static int fetch_item(crew *w, client *c, const many_item *item, error *err)
 		code = download_file(c, &d, err);
 	}
 	free(path);
-	return code;
-}
-
-static int next_item(crew *w, many_item *item)
-{
-	error err = {0};
-	int got = 0;
-	pthread_mutex_lock(&w->lock);
-	if (!w->over && !cancelled())
-		got = w->from->next(w->from->ctx, item, &err);
-	if (got <= 0)
-		w->over = true;
-	if (got < 0 && w->code == 0) {
-		w->code = got;
-		w->err = err;
-	}
-	pthread_mutex_unlock(&w->lock);
-	return got;
-}
-
-static void item_done(crew *w, int code, const error *err)
-{
+	location_fini(&item->of);
+	free(item->relative);
+	if (code != 0 && code != ERROR_NOT_FOUND)
+		return code;
 	pthread_mutex_lock(&w->lock);
 	if (code == 0) {
 		w->result.files++;
 		atomic_fetch_add(&w->s->files, 1);
-	} else if (code == ERROR_NOT_FOUND) {
-		if (w->result.missing++ < MISSING_NAMED)
-			log_warn("fetch", "not there", L_STR("error", err->text));
-	} else {
-		w->over = true;
-		if (w->code == 0) {
-			w->code = code;
-			w->err = *err;
-		}
+	} else if (w->result.missing++ < MISSING_NAMED) {
+		log_warn("fetch", "not there", L_STR("error", err->text));
 	}
 	pthread_mutex_unlock(&w->lock);
-}
-
-static void *work(void *arg)
-{
-	crew *w = arg;
-	client *c = client_new(w->s);
-	for (;;) {
-		many_item item = {0};
-		error err = {0};
-		if (next_item(w, &item) <= 0)
-			break;
-		int code = fetch_item(w, c, &item, &err);
-		location_fini(&item.of);
-		free(item.relative);
-		item_done(w, code, &err);
-		session_tick(w->s);
-	}
-	client_free(c);
-	return NULL;
+	return 0;
 }
 
 int many_fetch(session *s, const many_source *from, const char *folder, bool fresh, many_result *out, error *err)
 {
-	crew w = {.s = s, .from = from, .folder = folder, .fresh = fresh, .code = make_folders(folder, err)};
-	pthread_t threads[JOBS_MAX];
-	int n = 0, jobs = s->jobs < JOBS_MAX ? s->jobs : JOBS_MAX;
-	if (w.code != 0)
-		return w.code;
-	/* What is found out once is found out before there are threads. */
-	digest ignored;
-	digest_of("", 0, &ignored);
+	fetching_many w = {.s = s, .from = from, .folder = folder, .fresh = fresh};
+	crew_task task = {.ctx = &w, .item = sizeof(many_item), .next = next_item, .work = fetch_item};
+	int code = make_folders(folder, err);
+	if (code != 0)
+		return code;
 	pthread_mutex_init(&w.lock, NULL);
-	while (n < jobs - 1 && pthread_create(&threads[n], NULL, work, &w) == 0)
-		n++;
-	work(&w); /* this thread too, so that one is there whatever the system says */
-	for (int i = 0; i < n; i++)
-		pthread_join(threads[i], NULL);
+	code = crew_run(s, &task, err);
 	pthread_mutex_destroy(&w.lock);
 	free(w.made);
 	*out = w.result;
-	if (cancelled())
-		return error_set(err, ERROR_CANCELLED, "stopped on request");
-	if (w.code != 0)
-		return error_set(err, w.code, "%s", w.err.text);
-	if (w.result.missing > 0)
+	if (code == 0 && w.result.missing > 0)
 		return error_set(err, ERROR_NOT_FOUND, "%lld of %lld files are not there; the first of them are named above",
 			(long long)w.result.missing, (long long)(w.result.missing + w.result.files));
-	return 0;
+	return code;
 }

@@ -50,8 +50,6 @@ static int list_next(void *ctx, many_item *item, error *err)
 		o = listing_next(&l->list, &code, err);
 		if (o == NULL)
 			return code;
-		if (strncmp(o->key, l->list.prefix, strlen(l->list.prefix)) != 0)
-			return error_set(err, ERROR_CORRUPT, "%s: the list has a key that does not begin as it was asked for", l->list.of->shown);
 		l->seen++;
 		rest = o->key + strlen(l->list.prefix);
 	} while (*rest == '\0'); /* the folder itself */

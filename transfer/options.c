@@ -10,6 +10,7 @@
 
 #define BIT(c) (1U << (c))
 #define ALL ((1U << COMMANDS) - 1)
+#define FOLDERS (BIT(COMMAND_COPY_FOLDER) | BIT(COMMAND_MOVE_FOLDER))
 #define GETS (BIT(COMMAND_FETCH) | BIT(COMMAND_GET) | BIT(COMMAND_GET_FOLDER))
 
 const options_command options__commands[COMMANDS] = {
@@ -29,6 +30,16 @@ const options_command options__commands[COMMANDS] = {
 		"Fetch all objects below a prefix into FOLDER, several at a time."},
 	[COMMAND_PUT_FOLDER] = {"put-folder", "FOLDER s3://BUCKET/PREFIX", 2, 2,
 		"Send all files below FOLDER, one after the other in the order of the bytes of their paths."},
+	[COMMAND_LIST] = {"list", "s3://BUCKET/PREFIX/", 1, 1, "What is directly below a prefix: a line of JSON for each object and folder."},
+	[COMMAND_DELETE] = {"delete", "s3://BUCKET/KEY", 1, 1, "Remove an object. One that is not there is no error."},
+	[COMMAND_DELETE_FOLDER] = {"delete-folder", "s3://BUCKET/PREFIX/", 1, 1,
+		"Remove all objects below a prefix, which is taken with a '/' at its end. The whole bucket is refused."},
+	[COMMAND_COPY] = {"copy", "s3://BUCKET/KEY s3://BUCKET/KEY2", 2, 2, "Let the store copy an object, of at most 5 GiB."},
+	[COMMAND_COPY_FOLDER] = {"copy-folder", "s3://BUCKET/FROM/ s3://BUCKET/TO/", 2, 2, "Let the store copy all objects below a prefix."},
+	[COMMAND_MOVE_FOLDER] = {"move-folder", "s3://BUCKET/FROM/ s3://BUCKET/TO/", 2, 2,
+		"Let the store copy all objects below FROM, and remove each of FROM that is at TO. Killed at any moment, FROM or TO is whole; "
+		"doing it again "
+		"does the rest."},
 };
 
 enum flag_id {
@@ -40,6 +51,7 @@ enum flag_id {
 	FLAG_SHA256,
 	FLAG_NO_MD5,
 	FLAG_NEW,
+	FLAG_FIRST,
 	FLAG_LAST,
 	FLAG_JOBS,
 	FLAG_ATTEMPTS,
@@ -62,11 +74,15 @@ const options_flag options__flags[] = {
 	[FLAG_IF_MATCH] = {"--if-match", "ETAG", BIT(COMMAND_GET), "With --range: only of this version."},
 	[FLAG_IF_NONE_MATCH] = {"--if-none-match", "ETAG", BIT(COMMAND_HEAD), "Only if it is another version than this one."},
 	[FLAG_SHA256] = {"--sha256", "HEX", BIT(COMMAND_GET), "What the SHA-256 of the file must be."},
-	[FLAG_NO_MD5] = {"--etag-is-no-md5", NULL, GETS, "Of a store whose ETags look like MD5 digests and are none."},
+	[FLAG_NO_MD5] = {"--etag-is-no-md5", NULL, GETS | BIT(COMMAND_MOVE_FOLDER),
+		"Of a store whose ETags look like MD5 digests and are none."},
 	[FLAG_NEW] = {"--new", NULL, BIT(COMMAND_PUT) | BIT(COMMAND_PUT_FOLDER),
 		"Only if there is no such object yet; with put-folder, that of --last."},
-	[FLAG_LAST] = {"--last", "NAME", BIT(COMMAND_PUT_FOLDER), "Send this file of the folder after all others."},
-	[FLAG_JOBS] = {"--jobs", "NUMBER", BIT(COMMAND_FETCH) | BIT(COMMAND_GET_FOLDER), "Objects fetched at a time, 1 to 64. Default: 8."},
+	[FLAG_FIRST] = {"--first", "NAME", BIT(COMMAND_DELETE_FOLDER), "Remove this object of the folder before all others."},
+	[FLAG_LAST] = {"--last", "NAME", BIT(COMMAND_PUT_FOLDER) | FOLDERS,
+		"Send, or copy, this file of the folder after all others. move-folder removes it first."},
+	[FLAG_JOBS] = {"--jobs", "NUMBER", BIT(COMMAND_FETCH) | BIT(COMMAND_GET_FOLDER) | FOLDERS,
+		"Objects fetched or copied at a time, 1 to 64. Default: 8."},
 	[FLAG_ATTEMPTS] = {"--attempts", "NUMBER", ALL,
 		"Failures in a row, without progress between them, before it gives up, 1 to 100. Default: 8."},
 	[FLAG_CONNECT] = {"--connect-time", "DURATION", ALL, "Time that a connection may take. Default: 10s."},
@@ -148,6 +164,9 @@ static int set_flag(options *o, enum flag_id id, const char *value, error *err)
 		return header_text(name, value, &o->if_match, err);
 	case FLAG_IF_NONE_MATCH:
 		return header_text(name, value, &o->if_none_match, err);
+	case FLAG_FIRST:
+		o->first = value;
+		return 0;
 	case FLAG_LAST:
 		o->last = value;
 		return 0;

@@ -9,7 +9,21 @@
 #include "common/error.h"
 #include "common/log.h"
 
-enum command { COMMAND_FETCH, COMMAND_GET, COMMAND_HEAD, COMMAND_PUT, COMMAND_GET_FOLDER, COMMAND_PUT_FOLDER, COMMANDS };
+enum command {
+	COMMAND_FETCH,
+	COMMAND_GET,
+	COMMAND_HEAD,
+	COMMAND_PUT,
+	COMMAND_GET_FOLDER,
+	COMMAND_PUT_FOLDER,
+	COMMAND_LIST,
+	COMMAND_DELETE,
+	COMMAND_DELETE_FOLDER,
+	COMMAND_COPY,
+	COMMAND_COPY_FOLDER,
+	COMMAND_MOVE_FOLDER,
+	COMMANDS
+};
 
 enum { OPTIONS_SAME_MAX = 1024 * 1024 };
 
@@ -19,7 +33,7 @@ typedef struct options {
 	int n_words;
 	bool fresh, only_new, etag_is_no_md5, has_range, until_stdin_ends;
 	int64_t range, same, jobs, attempts, connect_ms, stall_ms, retry_wait_ms; /* -1: not given */
-	const char *if_match, *if_none_match, *sha256, *last;
+	const char *if_match, *if_none_match, *sha256, *first, *last;
 	enum log_level level;
 } options;
 

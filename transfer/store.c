@@ -52,6 +52,7 @@ int store_head(client *c, const location *of, const char *if_none_match, object_
 		code = 0;
 	} else if (code == 0) {
 		out->size = r.length;
+		out->not_md5 = r.not_md5;
 		(void)snprintf(out->etag, sizeof out->etag, "%s", r.etag);
 		(void)snprintf(out->modified, sizeof out->modified, "%s", r.modified);
 		/* Some servers do not look at If-None-Match. */
@@ -77,42 +78,70 @@ void listing_fini(listing *l)
 	free(l->prefix);
 }
 
-static int next_page(listing *l, error *err)
+/* What is done with a list may be a removal: nothing beside the prefix is ever taken from a server's word. */
+static bool is_below(const listing *l)
 {
-	char *token = l->page.next;
-	s3_query query[] = {
-		{"list-type", "2"}, {"encoding-type", "url"}, {"max-keys", "1000"}, {"prefix", l->prefix}, {"continuation-token", token}};
+	size_t len = strlen(l->prefix);
+	for (size_t i = 0; i < l->page.n; i++) {
+		if (strncmp(l->page.items[i].key, l->prefix, len) != 0)
+			return false;
+	}
+	for (size_t i = 0; i < l->page.n_folders; i++) {
+		if (strncmp(l->page.folders[i], l->prefix, len) != 0)
+			return false;
+	}
+	return true;
+}
+
+static int ask_page(listing *l, const char *token, error *err)
+{
+	s3_query query[S3_QUERY_MAX] = {{"list-type", "2"}, {"encoding-type", "url"}, {"max-keys", "1000"}, {"prefix", l->prefix}};
 	request q = REQUEST("GET", l->of);
 	reply r;
+	q.n_query = 4;
+	if (l->flat)
+		query[q.n_query++] = (s3_query){"delimiter", "/"};
+	if (token != NULL)
+		query[q.n_query++] = (s3_query){"continuation-token", token};
 	q.bucket = true;
 	q.query = query;
-	q.n_query = token != NULL ? 5 : 4;
 	q.body_max = S3_PAGE_MAX;
 	q.permission = "s3:ListBucket";
 	int code = client_call(l->c, &q, &r, NULL, err);
+	if (code == 0 && s3_page_parse(buf_text(&r.body), r.body.len, &l->page, err) != 0)
+		code = error_prefix(err, "%s", l->of->shown);
+	reply_fini(&r);
+	return code;
+}
+
+int listing_page(listing *l, error *err)
+{
+	if (l->begun && l->page.next == NULL)
+		return 0;
+	char *token = l->page.next;
 	l->page.next = NULL;
 	s3_page_fini(&l->page);
 	l->at = 0;
-	if (code == 0 && s3_page_parse(buf_text(&r.body), r.body.len, &l->page, err) != 0)
-		code = error_prefix(err, "%s", l->of->shown);
+	l->begun = true;
+	int code = ask_page(l, token, err);
 	/* A server that gives the same page again and again would never end. */
 	if (code == 0 && token != NULL && l->page.next != NULL && strcmp(token, l->page.next) == 0)
 		code = error_set(err, ERROR_CORRUPT, "%s: the list of objects does not end", l->of->shown);
+	if (code == 0 && !is_below(l))
+		code = error_set(err, ERROR_CORRUPT, "%s: the list has a key that does not begin as it was asked for", l->of->shown);
 	free(token);
-	reply_fini(&r);
-	l->begun = true;
-	return code;
+	return code == 0 ? 1 : code;
 }
 
 const s3_object *listing_next(listing *l, int *code, error *err)
 {
 	*code = 0;
 	while (l->at == l->page.n) {
-		if (l->begun && l->page.next == NULL)
+		int got = listing_page(l, err);
+		if (got <= 0) {
+			*code = got;
 			return NULL;
-		*code = next_page(l, err);
-		if (*code != 0)
-			return NULL;
+		}
 	}
 	return &l->page.items[l->at++];
 }

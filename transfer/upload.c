@@ -208,17 +208,6 @@ static int send_part(sending *s, int64_t at, int64_t len, error *err)
 	return code;
 }
 
-/* ETags come from outside, and go into XML. */
-static void put_xml(buf *b, const char *text)
-{
-	for (const char *p = text; *p != '\0'; p++) {
-		if (strchr("<>&\"'", *p) != NULL)
-			buf_printf(b, "&#%d;", *p);
-		else
-			buf_putc(b, *p);
-	}
-}
-
 static int finish(sending *s, error *err)
 {
 	s3_query query[] = {{"uploadId", s->id}};
@@ -231,7 +220,7 @@ static int finish(sending *s, error *err)
 	buf_puts(&body, "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
 	for (int i = 0; i < s->n; i++) {
 		buf_printf(&body, "<Part><PartNumber>%d</PartNumber><ETag>", i + 1);
-		put_xml(&body, s->etags[i]);
+		s3_put_xml(&body, s->etags[i]);
 		buf_puts(&body, "</ETag></Part>");
 	}
 	buf_puts(&body, "</CompleteMultipartUpload>");

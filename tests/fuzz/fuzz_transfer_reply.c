@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/buf.h"
 #include "common/json.h"
 #include "transfer/core/http_reply.h"
 #include "transfer/core/location.h"
@@ -22,6 +23,9 @@ static void check_page(const char *text, size_t len)
 		check(p.n <= S3_PAGE_ITEMS && (p.next == NULL || p.next[0] != '\0'));
 		for (size_t i = 0; i < p.n; i++)
 			check(strlen(p.items[i].key) <= KEY_MAX && p.items[i].size >= 0);
+		check(p.n_folders <= S3_PAGE_ITEMS);
+		for (size_t i = 0; i < p.n_folders; i++)
+			check(strlen(p.folders[i]) <= KEY_MAX);
 	}
 	s3_page_fini(&p);
 }
@@ -43,6 +47,22 @@ static void check_header(const char *text)
 	(void)reply_date_iso(text, &a);
 }
 
+/* A key that fits comes back as it was. */
+static void check_xml(const char *key)
+{
+	buf b = {0};
+	char *back;
+	s3_error e;
+	if (!s3_key_fits_xml(key))
+		return;
+	buf_puts(&b, "<DeleteResult><Error><Code>x</Code><Key>");
+	s3_put_xml(&b, key);
+	buf_puts(&b, "</Key></Error></DeleteResult>");
+	check(s3_removed_parse(buf_text(&b), b.len, &back, &e, NULL) == 0 && back != NULL && strcmp(back, key) == 0);
+	free(back);
+	buf_fini(&b);
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
 	char *text = malloc(size + 1), *id, etag[64];
@@ -60,6 +80,12 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	free(id);
 	(void)s3_completed_parse(text, size, etag, sizeof etag, NULL);
 	check(strlen(etag) < sizeof etag);
+	(void)s3_copied_parse(text, size, etag, sizeof etag, NULL);
+	check(strlen(etag) < sizeof etag);
+	if (s3_removed_parse(text, size, &id, &e, NULL) == 0)
+		check(id != NULL || e.code[0] == '\0');
+	free(id);
+	check_xml(text);
 	(void)s3_uploads_parse(text, size, &u, NULL);
 	s3_uploads_fini(&u);
 	check_header(text);

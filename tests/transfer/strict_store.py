@@ -5,10 +5,13 @@ signed has to be there, the digest has to be that of the body, and the clock is 
     store.offset = -1200            its clock, in seconds beside ours
     store.objects["bucket", "key"]  bytes
     store.requests                  (method, path, status), in order
+    store.log                       ("copied" or "removed", key), in order
+    store.kept["key"] = "Code"      a removal of several does not remove it, and says that
 
 A request in absolute form, as to a proxy, is for the bucket in the host's name.
 """
 
+import base64
 import calendar
 import hashlib
 import hmac
@@ -16,6 +19,7 @@ import http.server
 import threading
 import time
 import urllib.parse
+import xml.etree.ElementTree
 import xml.sax.saxutils
 
 UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -136,8 +140,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.uploads(bucket, arguments)
             return self.read(bucket, key)
         if self.command == "DELETE":
-            self.server.store.parts.pop(arguments["uploadId"].decode(), None)
+            if "uploadId" in arguments:
+                self.server.store.parts.pop(arguments["uploadId"].decode(), None)
+            else:
+                self.server.store.remove(bucket, key.decode("utf-8", "surrogateescape"))
             return self.answer(204)
+        if "delete" in arguments:
+            return self.remove(bucket, body)
+        if "x-amz-copy-source" in self.headers:
+            return self.copy(bucket, key)
         return self.upload(bucket, key, arguments, body)
 
     def read(self, bucket, key):
@@ -161,20 +172,60 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.answer(200, data, ETag=etag, Last_Modified=modified, **length)
 
     def list(self, bucket, arguments):
-        prefix = arguments.get("prefix", b"").decode("utf-8", "surrogateescape")
-        after = arguments.get("continuation-token", b"").decode("utf-8", "surrogateescape")
-        keys = sorted((k for b, k in self.server.store.objects if b == bucket and k.startswith(prefix) and k > after),
-                      key=lambda k: k.encode("utf-8", "surrogateescape"))
-        page = keys[:self.server.store.page]
-        quoted = (lambda k: urllib.parse.quote_plus(k, safe="/")) if "encoding-type" in arguments else xml.sax.saxutils.escape
-        out = "".join(f"<Contents><Key>{quoted(k)}</Key><Size>{len(self.server.store.objects[bucket, k])}</Size></Contents>" for k in page)
+        store = self.server.store
+        text = {n: v.decode("utf-8", "surrogateescape") for n, v in arguments.items()}
+        prefix, after, delimiter = text.get("prefix", ""), decode(text.get("continuation-token", "")), text.get("delimiter")
+        found = {}  # an object, or None for a folder
+        for b, k in list(store.objects):
+            if b == bucket and k.startswith(prefix):
+                rest = k[len(prefix):]
+                if delimiter and delimiter in rest:
+                    found[prefix + rest[:rest.index(delimiter) + 1]] = None
+                else:
+                    found[k] = store.objects[b, k]
+        raw = lambda k: k.encode("utf-8", "surrogateescape")  # noqa: E731
+        names = sorted((k for k in found if raw(k) > after), key=raw)
+        page = names[:store.page]
+        quoted = (lambda k: urllib.parse.quote_plus(raw(k), safe="/")) if "encoding-type" in arguments else xml.sax.saxutils.escape
+        escaped = lambda k: xml.sax.saxutils.escape(store.etag(bucket, raw(k)), {'"': "&quot;"})  # noqa: E731
+        out = "".join(f"<Contents><Key>{quoted(k)}</Key><ETag>{escaped(k)}</ETag><Size>{len(found[k])}</Size></Contents>"
+                      for k in page if found[k] is not None)
+        out += "".join(f"<CommonPrefixes><Prefix>{quoted(k)}</Prefix></CommonPrefixes>" for k in page if found[k] is None)
         if "encoding-type" in arguments:
             out += "<EncodingType>url</EncodingType>"
-        more = len(keys) > len(page)
+        more = len(names) > len(page)
         out += f"<IsTruncated>{str(more).lower()}</IsTruncated>"
         if more:
-            out += f"<NextContinuationToken>{xml.sax.saxutils.escape(page[-1])}</NextContinuationToken>"
+            out += f"<NextContinuationToken>{urllib.parse.quote(raw(page[-1]))}</NextContinuationToken>"
         self.xml(200, f'<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{out}</ListBucketResult>')
+
+    def remove(self, bucket, body):
+        if self.headers.get("Content-MD5") != base64.b64encode(hashlib.md5(body).digest()).decode():
+            raise Refused(400, "InvalidDigest")
+        keys = [e.text for e in xml.etree.ElementTree.fromstring(body).iter() if e.tag.endswith("}Key")]
+        if not 0 < len(keys) <= 1000:
+            raise Refused(400, "MalformedXML")
+        out = ""
+        for key in keys:
+            if key in self.server.store.kept:
+                out += f"<Error><Key>{xml.sax.saxutils.escape(key)}</Key><Code>{self.server.store.kept[key]}</Code><Message>no</Message></Error>"
+            else:
+                self.server.store.remove(bucket, key)
+        self.xml(200, f'<DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{out}</DeleteResult>')
+
+    def copy(self, bucket, key):
+        store, source = self.server.store, self.headers["x-amz-copy-source"]
+        if source != encode(decode(source), True) or not source.startswith("/"):
+            raise Refused(400, "InvalidArgument", "the source is not written as it is signed")
+        of, _, name = decode(source)[1:].decode("utf-8", "surrogateescape").partition("/")
+        if (of, name) not in store.objects:
+            raise Refused(404, "NoSuchKey")
+        target = key.decode("utf-8", "surrogateescape")
+        store.objects[bucket, target] = store.objects[of, name]
+        store.etags.pop((bucket, target), None)
+        store.log.append(("copied", target))
+        etag = xml.sax.saxutils.escape(store.etag(bucket, key))
+        self.xml(200, f"<CopyObjectResult><LastModified>2026-11-30T00:00:00.000Z</LastModified><ETag>{etag}</ETag></CopyObjectResult>")
 
     def uploads(self, bucket, arguments):
         prefix = arguments.get("prefix", b"").decode()
@@ -226,10 +277,15 @@ class StrictStore:
     def __init__(self, *buckets):
         self.buckets, self.objects, self.etags, self.parts, self.requests = set(buckets), {}, {}, {}, []
         self.offset, self.count, self.page, self.lock = 0, 0, 3, threading.Lock()
+        self.kept, self.log = {}, []
         self.server = Quiet(("127.0.0.1", 0), Handler)
         self.server.store = self
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True, kwargs={"poll_interval": 0.05}).start()
+
+    def remove(self, bucket, key):
+        self.objects.pop((bucket, key), None)
+        self.log.append(("removed", key))
 
     def etag(self, bucket, key):
         name = key.decode("utf-8", "surrogateescape")

@@ -47,6 +47,11 @@ static void commands(void **state)
 	assert_int_equal(parse("put --new -- -f s3://b/k", &o), 0);
 	assert_true(o.only_new);
 	assert_int_equal(parse("put-folder --last manifest.json --new d s3://b/k", &o), 0);
+	assert_int_equal(parse("delete-folder --first m.json s3://b/k", &o), 0);
+	assert_int_equal(o.command, COMMAND_DELETE_FOLDER);
+	assert_string_equal(o.first, "m.json");
+	assert_int_equal(parse("move-folder --last m.json --jobs 3 --etag-is-no-md5 s3://b/k s3://b/l", &o), 0);
+	assert_int_equal(o.command, COMMAND_MOVE_FOLDER);
 	assert_int_equal(parse("head --stall-time 5s https://h/x", &o), 0);
 	assert_int_equal(o.stall_ms, 5000);
 }
@@ -57,8 +62,8 @@ static void refused(void **state)
 		"get --range -1 s3://b/k f", "get --range 5x s3://b/k f", "get --range", "get --if-match e s3://b/k f",
 		"get --range 1 --fresh s3://b/k f", "get --sha256 abc s3://b/k f", "put-folder --new d s3://b/k", "head --fresh s3://b/k",
 		"get --same 5 s3://b/k f", "get --range 5 --same 0 s3://b/k f", "get --range 5 --same 1048577 s3://b/k f",
-		"put --same 5 f s3://b/k", "put --what f s3://b/k", "get --fresh=1 s3://b/k f", "--jobs 0 s3://b/k /d", "--jobs 65 s3://b/k /d", "get --attempts 101 u f",
-		"get --connect-time 1ms u f", "get --retry-wait 2h u f", "get --log-level loud u f"};
+		"put --same 5 f s3://b/k", "put --what f s3://b/k", "get --fresh=1 s3://b/k f", "--jobs 0 s3://b/k /d", "--jobs 65 s3://b/k /d",
+		"get --attempts 101 u f", "get --connect-time 1ms u f", "get --retry-wait 2h u f", "get --log-level loud u f"};
 	options o;
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -113,6 +113,18 @@ static void pages(void **state)
 	assert_string_equal(p.items[0].key, "a b+");
 	assert_null(p.next);
 	s3_page_fini(&p);
+	assert_int_equal(
+		page(PAGE("<Prefix>a/</Prefix><EncodingType>url</EncodingType><Contents><Key>a/b</Key><ETag>&quot;x&quot;</ETag><Size>5</Size>"
+				  "</Contents><CommonPrefixes><Prefix>a/c+%2B/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>a/d/</Prefix></"
+				  "CommonPrefixes>"),
+			&p),
+		0);
+	assert_int_equal(p.n, 1);
+	assert_string_equal(p.items[0].etag, "\"x\"");
+	assert_int_equal(p.n_folders, 2);
+	assert_string_equal(p.folders[0], "a/c +/");
+	assert_string_equal(p.folders[1], "a/d/");
+	s3_page_fini(&p);
 	assert_int_equal(page(PAGE(""), &p), 0);
 	assert_int_equal(p.n, 0);
 	s3_page_fini(&p);
@@ -122,7 +134,8 @@ static void pages_refused(void **state)
 {
 	static const char *const bad[] = {PAGE("<IsTruncated>true</IsTruncated>"), PAGE("<Contents><Key>a</Key></Contents>"),
 		PAGE("<Contents><Size>1</Size></Contents>"), PAGE("<Contents><Key>a</Key><Size>-1</Size></Contents>"),
-		PAGE("<Contents><Key></Key><Size>1</Size></Contents>"),
+		PAGE("<Contents><Key></Key><Size>1</Size></Contents>"), PAGE("<CommonPrefixes><Prefix/></CommonPrefixes>"),
+		PAGE("<EncodingType>url</EncodingType><CommonPrefixes><Prefix>%2</Prefix></CommonPrefixes>"),
 		PAGE("<EncodingType>url</EncodingType><Contents><Key>%</Key><Size>1</Size></Contents>"), "<html/>", "<ListBucketResult>", "{}", ""};
 	s3_page p;
 	(void)state;
@@ -138,6 +151,66 @@ static void pages_refused(void **state)
 	buf_puts(&b, "</ListBucketResult>");
 	assert_int_equal(page(buf_text(&b), &p), ERROR_CORRUPT);
 	s3_page_fini(&p);
+	buf_fini(&b);
+}
+
+#define REMOVED(inside) "<DeleteResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">" inside "</DeleteResult>"
+
+static int removed(const char *text, char **key, s3_error *why)
+{
+	return s3_removed_parse(text, strlen(text), key, why, NULL);
+}
+
+static void removals(void **state)
+{
+	static const char *const bad[] = {"", "<html/>", "<DeleteResult>", "<Error><Code>InternalError</Code></Error>"};
+	s3_error why;
+	char *key;
+	(void)state;
+	assert_int_equal(removed(REMOVED(""), &key, &why), 0);
+	assert_null(key);
+	assert_int_equal(removed(REMOVED("<Deleted><Key>a</Key></Deleted><Error><Key>b</Key><Code>NoSuchKey</Code></Error>"), &key, &why), 0);
+	assert_null(key);
+	assert_int_equal(removed(REMOVED("<Error><Key>b</Key><Code>NoSuchKey</Code></Error><Error><Key>c&amp;</Key><Code>AccessDenied</Code>"
+									 "<Message>no</Message></Error><Error><Key>d</Key><Code>InternalError</Code></Error>"),
+						 &key, &why),
+		0);
+	assert_string_equal(key, "c&");
+	assert_string_equal(why.code, "AccessDenied");
+	assert_string_equal(why.message, "no");
+	free(key);
+	/* What does not say of which, or why, is no success. */
+	assert_int_equal(removed(REMOVED("<Error/>"), &key, &why), 0);
+	assert_string_equal(key, "");
+	free(key);
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		assert_int_equal(removed(bad[i], &key, &why), ERROR_CORRUPT);
+		assert_null(key);
+	}
+}
+
+static void copies(void **state)
+{
+	static const char done[] = "<CopyObjectResult><ETag>&quot;x&quot;</ETag></CopyObjectResult>",
+					  failed[] = "<Error><Code>x</Code></Error>";
+	char etag[32];
+	(void)state;
+	assert_int_equal(s3_copied_parse(done, strlen(done), etag, sizeof etag, NULL), 0);
+	assert_string_equal(etag, "\"x\"");
+	assert_int_equal(s3_copied_parse(done, strlen(done) - 1, etag, sizeof etag, NULL), ERROR_CORRUPT);
+	assert_int_equal(s3_copied_parse(failed, strlen(failed), etag, sizeof etag, NULL), ERROR_CORRUPT);
+}
+
+static void keys_in_xml(void **state)
+{
+	static const char *const bad[] = {"", " a", "a ", "a\nb", "\x7F", "\xE9", "\xEF\xBF\xBE", "a\xEF\xBF\xBF", "\xED\xA0\x80"};
+	buf b = {0};
+	(void)state;
+	assert_true(s3_key_fits_xml("a b/<\"&'>\xC3\xBC"));
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		assert_false(s3_key_fits_xml(bad[i]));
+	s3_put_xml(&b, "a<\"&'>b");
+	assert_string_equal(buf_text(&b), "a&#60;&#34;&#38;&#39;&#62;b");
 	buf_fini(&b);
 }
 
@@ -269,6 +342,9 @@ int main(void)
 		cmocka_unit_test(errors),
 		cmocka_unit_test(pages),
 		cmocka_unit_test(pages_refused),
+		cmocka_unit_test(removals),
+		cmocka_unit_test(copies),
+		cmocka_unit_test(keys_in_xml),
 		cmocka_unit_test(uploads),
 		cmocka_unit_test(verdicts),
 		cmocka_unit_test(dates),

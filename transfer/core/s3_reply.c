@@ -80,6 +80,8 @@ static bool page_element(page_reader *r, xml *x)
 	if (content && xml_is(x, 3, "Key")) {
 		free(r->now.key);
 		r->now.key = mem_strdup(buf_text(&x->text));
+	} else if (content && xml_is(x, 3, "ETag")) {
+		mem_replace(&r->now.etag, buf_text(&x->text));
 	} else if (content && xml_is(x, 3, "Size")) {
 		r->has_size = number(buf_text(&x->text), &r->now.size);
 		return r->has_size;
@@ -96,21 +98,32 @@ static bool page_element(page_reader *r, xml *x)
 		r->page->items[r->page->n++] = r->now;
 		r->now = (s3_object){0};
 		r->has_size = false;
+	} else if (x->depth == 3 && xml_in(x, "CommonPrefixes") && xml_is(x, 3, "Prefix")) {
+		if (x->text.len == 0 || r->page->n_folders == S3_PAGE_ITEMS)
+			return false;
+		r->page->folders = mem_resize_array(r->page->folders, r->page->n_folders + 1, sizeof *r->page->folders);
+		r->page->folders[r->page->n_folders++] = mem_strdup(buf_text(&x->text));
 	}
 	return true;
 }
 
+static bool decode_key(char **key)
+{
+	buf out = {0};
+	int code = s3_decode(*key, &out);
+	free(*key);
+	*key = buf_detach(&out);
+	return code == 0;
+}
+
 static bool decode_keys(s3_page *page)
 {
-	for (size_t i = 0; i < page->n; i++) {
-		buf key = {0};
-		int code = s3_decode(page->items[i].key, &key);
-		free(page->items[i].key);
-		page->items[i].key = buf_detach(&key);
-		if (code != 0)
-			return false;
-	}
-	return true;
+	bool good = true;
+	for (size_t i = 0; good && i < page->n; i++)
+		good = decode_key(&page->items[i].key);
+	for (size_t i = 0; good && i < page->n_folders; i++)
+		good = decode_key(&page->folders[i]);
+	return good;
 }
 
 int s3_page_parse(const char *data, size_t len, s3_page *out, error *err)
@@ -129,6 +142,7 @@ int s3_page_parse(const char *data, size_t len, s3_page *out, error *err)
 	}
 	xml_fini(&x);
 	free(r.now.key);
+	free(r.now.etag);
 	/* The last page may have an empty token. */
 	if (!r.truncated)
 		mem_replace(&out->next, NULL);
@@ -137,14 +151,21 @@ int s3_page_parse(const char *data, size_t len, s3_page *out, error *err)
 		good = decode_keys(out);
 	for (size_t i = 0; good && i < out->n; i++)
 		good = strlen(out->items[i].key) <= KEY_MAX;
+	for (size_t i = 0; good && i < out->n_folders; i++)
+		good = strlen(out->folders[i]) <= KEY_MAX;
 	return good ? 0 : not_a("list of objects", err);
 }
 
 void s3_page_fini(s3_page *p)
 {
-	for (size_t i = 0; i < p->n; i++)
+	for (size_t i = 0; i < p->n; i++) {
 		free(p->items[i].key);
+		free(p->items[i].etag);
+	}
+	for (size_t i = 0; i < p->n_folders; i++)
+		free(p->folders[i]);
 	free(p->items);
+	free(p->folders);
 	free(p->next);
 	*p = (s3_page){0};
 }
@@ -171,7 +192,8 @@ int s3_upload_parse(const char *data, size_t len, char **id, error *err)
 	return not_a("beginning of an upload", err);
 }
 
-int s3_completed_parse(const char *data, size_t len, char *etag, size_t room, error *err)
+/* A document `root` with an ETag in it. */
+static bool etag_of(const char *root, const char *data, size_t len, char *etag, size_t room)
 {
 	xml x;
 	enum xml_event e = XML_BAD;
@@ -180,13 +202,88 @@ int s3_completed_parse(const char *data, size_t len, char *etag, size_t room, er
 	xml_init(&x, data, len);
 	while (good && ((e = xml_next(&x)) == XML_OPEN || e == XML_CLOSE)) {
 		if (e == XML_OPEN && x.depth == 1)
-			good = xml_is(&x, 1, "CompleteMultipartUploadResult");
+			good = xml_is(&x, 1, root);
 		if (e == XML_CLOSE && xml_is(&x, 2, "ETag"))
 			take(etag, room, &x.text);
 	}
 	xml_fini(&x);
-	return good && e == XML_END ? 0 : not_a("end of an upload", err);
+	return good && e == XML_END;
 }
+
+int s3_completed_parse(const char *data, size_t len, char *etag, size_t room, error *err)
+{
+	return etag_of("CompleteMultipartUploadResult", data, len, etag, room) ? 0 : not_a("end of an upload", err);
+}
+
+int s3_copied_parse(const char *data, size_t len, char *etag, size_t room, error *err)
+{
+	return etag_of("CopyObjectResult", data, len, etag, room) ? 0 : not_a("end of a copy", err);
+}
+
+/* ---- what is removed ---- */
+
+int s3_removed_parse(const char *data, size_t len, char **key, s3_error *why, error *err)
+{
+	xml x;
+	enum xml_event e = XML_BAD;
+	bool good = len <= S3_PAGE_MAX;
+	s3_error now = {0};
+	char *of = NULL;
+	*key = NULL;
+	*why = (s3_error){0};
+	xml_init(&x, data, len);
+	while (good && ((e = xml_next(&x)) == XML_OPEN || e == XML_CLOSE)) {
+		if (e == XML_OPEN && x.depth == 1)
+			good = xml_is(&x, 1, "DeleteResult");
+		if (e != XML_CLOSE)
+			continue;
+		bool inside = x.depth == 3 && xml_in(&x, "Error");
+		if (inside && xml_is(&x, 3, "Key"))
+			mem_replace(&of, buf_text(&x.text));
+		if (inside && xml_is(&x, 3, "Code"))
+			take(now.code, sizeof now.code, &x.text);
+		if (inside && xml_is(&x, 3, "Message"))
+			take(now.message, sizeof now.message, &x.text);
+		if (!xml_is(&x, 2, "Error"))
+			continue;
+		if (*key == NULL && strcmp(now.code, "NoSuchKey") != 0) {
+			*key = mem_strdup(of != NULL ? of : "");
+			*why = now;
+		}
+		mem_replace(&of, NULL);
+		now = (s3_error){0};
+	}
+	xml_fini(&x);
+	free(of);
+	if (good && e == XML_END)
+		return 0;
+	mem_replace(key, NULL);
+	return not_a("answer to a removal", err);
+}
+
+bool s3_key_fits_xml(const char *key)
+{
+	size_t len = strlen(key);
+	for (const char *p = key; *p != '\0'; p++) {
+		if ((unsigned char)*p < ' ' || *p == 0x7F)
+			return false;
+	}
+	/* U+FFFE and U+FFFF are no characters. */
+	return len > 0 && key[0] != ' ' && key[len - 1] != ' ' && strstr(key, "\xEF\xBF\xBE") == NULL && strstr(key, "\xEF\xBF\xBF") == NULL &&
+		json_utf8_valid(key, len);
+}
+
+void s3_put_xml(buf *out, const char *text)
+{
+	for (const char *p = text; *p != '\0'; p++) {
+		if (strchr("<>&\"'", *p) != NULL)
+			buf_printf(out, "&#%d;", *p);
+		else
+			buf_putc(out, *p);
+	}
+}
+
+/* ---- lists of uploads ---- */
 
 int s3_uploads_parse(const char *data, size_t len, s3_uploads *out, error *err)
 {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/error.h"
 
 enum { S3_ERROR_MAX = 64 * 1024, S3_PAGE_MAX = 16 * 1024 * 1024, S3_PAGE_ITEMS = 1000 };
@@ -20,15 +21,18 @@ bool s3_error_parse(const char *data, size_t len, s3_error *out);
 typedef struct s3_object {
 	char *key;
 	int64_t size;
+	char *etag; /* NULL: not given */
 } s3_object;
 
 typedef struct s3_page {
 	s3_object *items;
 	size_t n;
+	char **folders; /* asked with a delimiter: what is before it, with it */
+	size_t n_folders;
 	char *next; /* token of the next page; NULL: this was the last */
 } s3_page;
 
-/* ListObjectsV2. CORRUPT if it is no such document, or one with more than S3_PAGE_ITEMS objects, or truncated without a token. */
+/* ListObjectsV2. CORRUPT if it is no such document, or one with more than S3_PAGE_ITEMS objects or folders, or truncated without a token. */
 int s3_page_parse(const char *data, size_t len, s3_page *out, error *err);
 void s3_page_fini(s3_page *p);
 
@@ -36,6 +40,17 @@ void s3_page_fini(s3_page *p);
 int s3_upload_parse(const char *data, size_t len, char **id, error *err);
 /* The answer to the last step of an upload, which may say an error with status 200. `etag` (of at least 2 bytes) is cut. */
 int s3_completed_parse(const char *data, size_t len, char *etag, size_t room, error *err);
+
+/* The answer to a copy; it may say an error with status 200. */
+int s3_copied_parse(const char *data, size_t len, char *etag, size_t room, error *err);
+
+/* The answer to DeleteObjects that was asked to be quiet: of the first object that was not removed (an object that is not there is none), *key, to
+ * be freed, and why; else *key is NULL. */
+int s3_removed_parse(const char *data, size_t len, char **key, s3_error *why, error *err);
+/* A key can be told in XML: UTF-8 without control characters, and without a blank at its ends, which some reader may take away. */
+bool s3_key_fits_xml(const char *key);
+/* Appends text, escaped. */
+void s3_put_xml(buf *out, const char *text);
 
 typedef struct s3_upload {
 	char *key, *id;
