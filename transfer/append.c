@@ -41,7 +41,6 @@ static int append_head(void *ctx, const reply *r, error *err)
 {
 	appending *a = ctx;
 	download *d = a->d;
-	int64_t total = r->status == 206 ? r->total : r->length;
 	int code = download__check_head(d->of, r, err);
 	if (code != 0)
 		return code;
@@ -51,13 +50,11 @@ static int append_head(void *ctx, const reply *r, error *err)
 		return error_set(err, ERROR_CORRUPT, "%s: the server sends another part than the one asked for", d->of->shown);
 	if (a->pinned[0] != '\0' && r->etag[0] != '\0' && strcmp(a->pinned, r->etag) != 0)
 		return error_set(err, ERROR_CHANGED, "%s: it is another version, %s", d->of->shown, r->etag);
-	if (total >= 0 && total < a->have)
-		return too_short(a, err);
 	if (a->pinned[0] == '\0' && reply_etag_strong(r->etag))
 		(void)snprintf(a->pinned, sizeof a->pinned, "%s", r->etag);
 	(void)snprintf(d->etag, sizeof d->etag, "%s", r->etag);
 	(void)snprintf(d->modified, sizeof d->modified, "%s", r->modified);
-	atomic_store(&client_session(a->c)->size, total);
+	atomic_store(&client_session(a->c)->size, r->status == 206 ? r->total : r->length);
 	return 0;
 }
 

@@ -35,6 +35,7 @@ static int object_below(const location *folder, const char *rest, location *out,
 static int is_there(client *c, const location *folder, const char *rest, object_head *head, error *err)
 {
 	location of;
+	*head = (object_head){.size = -1};
 	int code = object_below(folder, rest, &of, err);
 	if (code == 0)
 		code = store_head(c, &of, NULL, head, err);

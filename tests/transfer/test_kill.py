@@ -54,6 +54,32 @@ class Kills(Case):
                     self.assertEqual(target.read_bytes(), data)
                 self.assertEqual(self.left(target.parent), ["model"])
 
+    def test_moves(self):
+        gateway = self.gateway()
+        names = [*(f"d{n % 3}/{n}" for n in range(60)), "manifest.json"]
+        for n in names:
+            self.file(f"a/1/{n}", b"data of " + n.encode())
+        self.file("store/bucket/a/10/x", b"beside")
+        self.good("put-folder", self.path / "a" / "1", "s3://bucket/a/1")
+        before = {n: b"data of " + n.encode() for n in names}
+        places, longest, killed = ["a/1", "b/1"], None, 0
+        for n in range(MOMENTS // 2):
+            source, target = places[n % 2], places[1 - n % 2]
+            words = ["move-folder", "--last", "manifest.json", f"s3://bucket/{source}", f"s3://bucket/{target}"]
+            if longest is None:
+                longest = self.how_long(*words) * 1.2
+                continue
+            self.killed(*words, longest=longest)
+            there = [{k: v for k in names if (v := self.content(gateway.folder / "bucket" / place / k)) is not None} for place in (source, target)]
+            self.assertIn(before, there)
+            killed += there[1] != before or bool(there[0])
+            self.good(*words)
+            self.assertEqual(self.left(gateway.folder / "bucket"), sorted([*(f"{target}/{k}" for k in names), "a/10/x"]))
+        self.assertGreater(killed, 0)
+
+    def content(self, path):
+        return path.read_bytes() if path.is_file() else None
+
 
 if __name__ == "__main__":
     main()

@@ -53,7 +53,7 @@ class Lists(Remote):
         self.assertEqual([e["size"] for e in lines[:-1]], [int(n[-1]) for n in names])
 
     def test_a_reader_that_goes_away(self):
-        self.fill(self.strict(), *(f"a/{n}" for n in range(50)))
+        self.fill(self.strict(), "a/1", "a/2")
         read, write = os.pipe()
         os.close(read)
         with open(write, "w") as out:
@@ -283,15 +283,27 @@ class Moves(Remote):
         self.bad(15, "move-folder", "--last", "z", "s3://bucket/a", "s3://bucket/b", env=env)
         self.assertEqual(self.keys(store, "a/"), ["a/0", "a/1", "a/2", "a/z"])
 
-        # One that is changed meanwhile.
-        def change(method, path):
-            if method == "PUT" and path.endswith("/b/z"):
-                store.objects["bucket", "a/1"] = b"data of A/1"
+        # One that goes before it was copied.
+        def go(method, path):
+            if method == "PUT" and path.endswith("/b/1"):
+                store.objects.pop(("bucket", "a/1"), None)
             return False
 
-        proxy.only = change
+        proxy.only = go
         self.bad(15, "move-folder", "--last", "z", "s3://bucket/a", "s3://bucket/b", env=env)
-        self.assertEqual(self.keys(store, "a/"), ["a/0", "a/1", "a/2", "a/z"])
+        self.fill(store, "a/1")
+
+        # One that is changed meanwhile, also in its size alone.
+        for data, etag in ((b"longer data of a/1", '"x-2"'), (b"data of A/1", None)):
+            def change(method, path, data=data, etag=etag):
+                if method == "PUT" and path.endswith("/b/z"):
+                    store.objects["bucket", "a/1"] = data
+                    store.etags["bucket", "a/1"] = etag
+                return False
+
+            proxy.only = change
+            self.bad(15, "move-folder", "--last", "z", "s3://bucket/a", "s3://bucket/b", env=env)
+            self.assertEqual(self.keys(store, "a/"), ["a/0", "a/1", "a/2", "a/z"])
         self.good("move-folder", "--last", "z", "s3://bucket/a", "s3://bucket/b")
         self.assertEqual(store.objects["bucket", "b/1"], b"data of A/1")
         self.assertEqual(self.keys(store), ["b/0", "b/1", "b/2", "b/z"])
