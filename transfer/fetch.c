@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "common/log.h"
@@ -67,6 +68,8 @@ static int fetch_index(client *c, const location *of, const char *path, const ch
 static int fetch_one(client *c, const location *of, const char *path, const char *folder, bool fresh, error *err)
 {
 	download d = {.of = of, .path = path, .fresh = fresh};
+	/* An earlier run looked for a folder of this name and found nothing in it. */
+	rmdir(path);
 	int code = download_file(c, &d, err);
 	if (code == ERROR_NOT_FOUND && of->kind == LOCATION_S3 && strstr(err->text, "NoSuchBucket") == NULL)
 		return fetch_folder(c, of, path, fresh, err);

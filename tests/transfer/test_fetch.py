@@ -123,6 +123,13 @@ class Places(Case):
         self.assertEqual(self.run_it("s3://bucket/k").status, 2)
         self.assertEqual(self.run_it("/local/path", "/x").status, 2)
 
+    def test_what_was_not_there_at_first(self):
+        """What the first run left of it is in nobody's way."""
+        self.fetch("s3://bucket/late", status=3)
+        self.put_there(["late"])
+        self.fetch("s3://bucket/late")
+        self.assertEqual((self.downloads / "bucket" / "late").read_text(), "late")
+
     def test_the_first_failure_ends_it(self):
         self.put_there(["a"])
         self.fetch("s3://bucket/nothing", "s3://bucket/a", status=3)
