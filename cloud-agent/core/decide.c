@@ -108,16 +108,17 @@ static bool no_pod(controller *c, job *j, const pod *p, const char *reason, cons
 	return false;
 }
 
-/* Of the job, its dataset and its models. In place a model's url is a path of this machine. */
+/* Of the job, its dataset and its models. In place a model's url may be a path of this machine, which needs none. */
 static bool secrets_there(controller *c, job *j)
 {
 	const job_view *v = j->view;
 	const char *models[] = {v->initial_model, v->eval_model, v->deploy_model};
 	if (!secret_there(c, j, v->credential) || !secret_there(c, j, j->facts.dataset->credential))
 		return false;
-	for (size_t i = 0; i < sizeof models / sizeof models[0] && !c->cfg.workers_in_place; i++) {
+	for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
 		const model_object *m = models[i] != NULL ? model_find(c, j->ns, models[i]) : NULL;
-		if (m != NULL && !secret_there(c, j, m->credential))
+		bool needed = m != NULL && (!c->cfg.workers_in_place || (m->wrong == NULL && !url_local(m->m.url)));
+		if (needed && !secret_there(c, j, m->credential))
 			return false;
 	}
 	return true;

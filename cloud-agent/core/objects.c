@@ -227,14 +227,15 @@ static const char *waiting_trouble(const cJSON *status, char **message)
 	return NULL;
 }
 
-static void read_containers(pod *p, const cJSON *status)
+/* How they ended, the latest that did so badly. *most, where it is not NULL: the most restarts of one of them. */
+static void read_ends(pod *p, const cJSON *containers, int64_t *most)
 {
 	const cJSON *entry;
-	cJSON_ArrayForEach(entry, json_member(status, "containerStatuses")) {
+	cJSON_ArrayForEach(entry, containers) {
 		int64_t restarts = 0, exit_code = 0;
 		json_get_int(entry, "", "restartCount", 0, INT32_MAX, &restarts, NULL);
-		if (restarts > p->restarts)
-			p->restarts = restarts;
+		if (most != NULL && restarts > *most)
+			*most = restarts;
 		const cJSON *end = json_member(json_member(entry, "state"), "terminated");
 		if (end == NULL)
 			end = json_member(json_member(entry, "lastState"), "terminated");
@@ -245,6 +246,13 @@ static void read_containers(pod *p, const cJSON *status)
 		p->message = mem_printf("exit code %lld%s%.64s%s%.400s", (long long)exit_code, reason[0] != '\0' ? ", " : "", reason,
 			words[0] != '\0' ? ": " : "", words);
 	}
+}
+
+/* Of an init container only its words count: one that cannot fetch is no worker that keeps failing. What a worker says is the newer. */
+static void read_containers(pod *p, const cJSON *status)
+{
+	read_ends(p, json_member(status, "initContainerStatuses"), NULL);
+	read_ends(p, json_member(status, "containerStatuses"), &p->restarts);
 }
 
 static enum pod_phase phase_of(const char *text)

@@ -6,7 +6,8 @@
  *
  * The folder of a file is always the parent, also of a model that is a folder; a url that ends in '/' is its own. A folder is mounted once, and
  * must exist: the edge agent makes those of the job's outputs. Fetching is one init container for each Secret that is needed, since
- * credentials are variables of a container. In place (the local backend) there is nothing to do: paths are those of this machine.
+ * credentials are variables of a container. In place (the local backend) paths are those of this machine, and there is nothing to mount; the init
+ * containers say what is to be fetched, and /downloads is a folder of the worker's own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,9 +83,9 @@ static void fetch(const controller *c, const job *j, pod_files *f, const char *u
 
 char *pod_file_read(const controller *c, const job *j, pod_files *f, const char *url, bool index)
 {
-	if (c->cfg.workers_in_place)
-		return mem_strdup(url);
 	if (url_local(url)) {
+		if (c->cfg.workers_in_place)
+			return mem_strdup(url);
 		mount_folder(f, url);
 		return mem_printf(POD_DATA_PREFIX "%s", url);
 	}
@@ -201,7 +202,8 @@ static void add_fetcher(const controller *c, const job *j, cJSON *spec, const po
 	json_put(container, "args", args);
 	json_put(container, "env", env);
 	json_put(container, "resources", resources());
-	mount_at(container, volume, DOWNLOADS, false);
+	if (!c->cfg.workers_in_place)
+		mount_at(container, volume, DOWNLOADS, false);
 	cJSON_AddItemToArray(list_in(spec, "initContainers"), container);
 }
 
@@ -212,7 +214,8 @@ static void add_fetchers(const controller *c, const job *j, cJSON *spec, const p
 	if (f->n_fetched == 0)
 		return;
 	(void)snprintf(volume, sizeof volume, "ilmare-%d", *volumes);
-	add_volume(spec, volumes, "emptyDir", cJSON_CreateObject(), DOWNLOADS, true);
+	if (!c->cfg.workers_in_place)
+		add_volume(spec, volumes, "emptyDir", cJSON_CreateObject(), DOWNLOADS, true);
 	for (size_t i = 0; i < f->n_fetched; i++) {
 		bool done = false;
 		for (size_t k = 0; k < i; k++)
@@ -225,14 +228,12 @@ static void add_fetchers(const controller *c, const job *j, cJSON *spec, const p
 void pod_files_mount(const controller *c, const job *j, const pod_files *f, cJSON *spec)
 {
 	int volumes = 0;
-	if (c->cfg.workers_in_place)
-		return;
 	for (size_t i = 0; i < f->n_mounts; i++) {
 		char *inside = mem_printf(POD_DATA_PREFIX "%s", f->mounts[i]);
 		add_volume(spec, &volumes, "hostPath", host_path(f->mounts[i], "Directory"), inside, false);
 		free(inside);
 	}
-	if (f->hot_folder != NULL)
+	if (f->hot_folder != NULL && !c->cfg.workers_in_place)
 		add_volume(spec, &volumes, "hostPath", host_path(f->hot_folder, "DirectoryOrCreate"), POD_HOT_FOLDER, false);
 	add_fetchers(c, j, spec, f, &volumes);
 }

@@ -92,10 +92,12 @@ void lab_init(lab *l)
 	*l = (lab){.folder = folder_new()};
 	l->manifests = mem_printf("%s/manifests", l->folder);
 	l->state = mem_printf("%s/state", l->folder);
+	l->transfer = mem_printf("%s/transfer", l->folder);
 	assert_int_equal(mkdir(l->manifests, 0755), 0);
 	l->config = (cluster_local_config){.manifests = l->manifests,
 		.state = l->state,
 		.supervisor = LAB_SUPERVISOR,
+		.transfer = l->transfer,
 		.settle_ms = 10,
 		.remove_ms = 100,
 		.rescan_ms = 60000,
@@ -149,6 +151,7 @@ void lab_fini(lab *l)
 	buf_fini(&l->order);
 	free(l->manifests);
 	free(l->state);
+	free(l->transfer);
 	free(l->folder);
 	if (left != 0)
 		fail_msg("%d processes are left", left);

@@ -12,7 +12,7 @@
 #include "tests/integration/loop.h"
 
 typedef struct lab {
-	char *folder, *manifests, *state;
+	char *folder, *manifests, *state, *transfer; /* transfer: a program that is not there unless the test writes it */
 	cluster_local_config config;
 	uv_loop_t loop;
 	cluster *cluster;

@@ -110,6 +110,42 @@ static void nothing_in_place(void **state)
 	harness_free(h);
 }
 
+static void expect_args(const cJSON *container, const char *expected);
+
+/* Without containers there is nothing to mount; what is to be fetched is said all the same. */
+static void remote_files_in_place(void **state)
+{
+	(void)state;
+	harness *h = harness_new();
+	harness_add_world(h, "edge-1");
+	set_text(h, OBJECT_MODEL, "serve", "url", "s3://bucket/a/serve.pb");
+	set_text(h, OBJECT_MODEL, "serve", "credentialName", "later");
+	set_text(h, OBJECT_MODEL, "initial", "credentialName", "never"); /* of a path of this machine */
+	set_text(h, OBJECT_JOB, "j", "outputDir", "s3://bucket/out");
+	begin(h);
+	assert_string_equal(harness_reason(h, "j"), "MissingSecret");
+	add_secret(h, "later", "minio:9000");
+	harness_run(h);
+	const cJSON *pod = harness_pod(h, WORKER_INFERENCE, 0), *fetchers = json_member(spec_of(pod), "initContainers");
+	assert_int_equal(cJSON_GetArraySize(fetchers), 1);
+	expect_args(cJSON_GetArrayItem(fetchers, 0), "[\"s3://bucket/a/serve.pb\",\"/downloads/bucket/a\"]");
+	assert_string_equal(env(cJSON_GetArrayItem(fetchers, 0), "ACCESS_KEY_ID"), "later");
+	assert_null(json_member(cJSON_GetArrayItem(fetchers, 0), "volumeMounts"));
+	assert_string_equal(env(first_container(pod), "MODEL_URL"), "/downloads/bucket/a/serve.pb");
+	assert_string_equal(env(first_container(pod), "DATA_PATH_PREFIX"), "");
+	assert_null(json_member(first_container(pod), "volumeMounts"));
+	assert_null(json_member(spec_of(pod), "volumes"));
+	harness_report(h, "j", 1, STAGE_TRAIN, REPORT_READY, &(says){.node = "edge-1", .to = 10, .dir = "s3://bucket/out"});
+	harness_run(h);
+	pod = harness_pod(h, WORKER_TRAIN, 1);
+	fetchers = json_member(spec_of(pod), "initContainers");
+	assert_int_equal(cJSON_GetArraySize(fetchers), 1);
+	expect_args(cJSON_GetArrayItem(fetchers, 0), "[\"s3://bucket/out/data/train/1/data.txt\",\"/downloads/bucket/out/data/train/1\"]");
+	assert_string_equal(env(first_container(pod), "MODEL_URL"), "s3://bucket/out/train/1");
+	assert_string_equal(env(first_container(pod), "BASE_MODEL_URL"), "/models/initial.ckpt");
+	harness_free(h);
+}
+
 static void expect_args(const cJSON *container, const char *expected)
 {
 	char *said = json_print(json_member(container, "args"));
@@ -268,6 +304,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(folders_of_the_node),
 		cmocka_unit_test(nothing_in_place),
+		cmocka_unit_test(remote_files_in_place),
 		cmocka_unit_test(remote_files_are_fetched),
 		cmocka_unit_test(a_remote_output_folder),
 		cmocka_unit_test(a_models_secret_is_awaited),

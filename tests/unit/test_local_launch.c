@@ -88,11 +88,19 @@ static const cJSON *secret_of(void *ctx, const char *ns, const char *name)
 static int make(const char *pod_text, launch *l, error *err)
 {
 	cJSON *pod = tree(pod_text), *env = tree("{\"PATH\":\"/bin\",\"HOME\":\"/root\"}"), *data = tree("{\"KEY\":\"k$(A)\"}");
-	launch_host host = {.env = env, .folder = "/manifests", .secret = secret_of, .ctx = data};
+	cJSON *fetching = tree("{\"PATH\":\"/bin\",\"https_proxy\":\"p\"}");
+	launch_host host = {.env = env,
+		.folder = "/manifests",
+		.transfer = "/bin/fetch",
+		.transfer_env = fetching,
+		.downloads = "/w/downloads",
+		.secret = secret_of,
+		.ctx = data};
 	int code = launch_make(pod, &host, l, err);
 	cJSON_Delete(pod);
 	cJSON_Delete(env);
 	cJSON_Delete(data);
+	cJSON_Delete(fetching);
 	return code;
 }
 
@@ -125,6 +133,39 @@ static void a_pod_becomes_a_command_and_an_environment(void **state)
 	launch_fini(&l);
 }
 
+static void remote_urls_are_fetched_into_a_folder_of_the_worker(void **state)
+{
+	(void)state;
+	launch l;
+	error err = {0};
+	assert_int_equal(
+		make(
+			"{\"metadata\":{\"namespace\":\"default\",\"name\":\"p\",\"uid\":\"u\"},\"spec\":{\"restartPolicy\":\"Never\","
+			"\"initContainers\":[{\"name\":\"ilmare-fetch-0\",\"image\":\"i\",\"args\":[\"@s3://b/d/$(A)/i.txt\",\"/downloads/b/d/$(A)\","
+			"\"https://h:8/m.pb?x=1\",\"/downloads/h:8\"],\"env\":[{\"name\":\"S3_ENDPOINT_URL\",\"value\":\"http://s\"},{\"name\":\"KEY\","
+			"\"valueFrom\":{\"secretKeyRef\":{\"name\":\"s3\",\"key\":\"KEY\"}}}]},{\"name\":\"ilmare-fetch-1\",\"args\":[\"s3://c/m\","
+			"\"/downloads/c\"]}],"
+			"\"containers\":[{\"name\":\"c\",\"command\":[\"run\",\"$(MODEL_URLS)\"],\"env\":[{\"name\":\"A\",\"value\":\"1\"},"
+			"{\"name\":\"MODEL_URLS\",\"value\":\"/downloads/c/m;/models/0;/downloads/h:8/m.pb?x=1\"},"
+			"{\"name\":\"ORIGINAL_DATASET_URL\",\"value\":\"/downloads/b/d/$(A)/i.txt\"},"
+			"{\"name\":\"MODEL_URL\",\"value\":\"s3://b/out\"},{\"name\":\"OWN\",\"value\":\"/downloads/$(A);/downloads/c/m/x\"}]}]}}",
+			&l, &err),
+		0);
+	assert_null(l.ignored);
+	cJSON *command = cJSON_DetachItemFromObjectCaseSensitive(l.spec, "command");
+	check_text(command, "[\"run\",\"/w/downloads/c/m;/models/0;/w/downloads/h:8/m.pb?x=1\"]");
+	check_text(cJSON_DetachItemFromObjectCaseSensitive(l.spec, "env"),
+		"{\"PATH\":\"/bin\",\"HOME\":\"/root\",\"A\":\"1\",\"MODEL_URLS\":\"/w/downloads/c/m;/models/0;/w/downloads/h:8/m.pb?x=1\","
+		"\"ORIGINAL_DATASET_URL\":\"/w/downloads/b/d/$(A)/i.txt\",\"MODEL_URL\":\"s3://b/out\",\"OWN\":\"/downloads/1;/downloads/c/m/x\"}");
+	check_text(cJSON_DetachItemFromObjectCaseSensitive(l.spec, "fetch"),
+		"[{\"name\":\"ilmare-fetch-0\",\"command\":[\"/bin/fetch\",\"@s3://b/d/$(A)/i.txt\",\"/w/downloads/b/d/$(A)\",\"https://h:8/"
+		"m.pb?x=1\","
+		"\"/w/downloads/h:8\"],\"env\":{\"PATH\":\"/bin\",\"https_proxy\":\"p\",\"S3_ENDPOINT_URL\":\"http://s\",\"KEY\":\"k$(A)\"}},"
+		"{\"name\":\"ilmare-fetch-1\",\"command\":[\"/bin/fetch\",\"s3://c/m\",\"/w/downloads/c\"],\"env\":{\"PATH\":\"/bin\","
+		"\"https_proxy\":\"p\"}}]");
+	launch_fini(&l);
+}
+
 static void what_cannot_run_says_why(void **state)
 {
 	(void)state;
@@ -135,7 +176,21 @@ static void what_cannot_run_says_why(void **state)
 		{"{\"spec\":{\"containers\":[{\"args\":[\"a\"]}]}}", "UnsupportedTemplate",
 			"the container's command is needed: without containers there is no image whose entry point args could go to"},
 		{"{\"spec\":{\"initContainers\":[{}],\"containers\":[{\"command\":[\"a\"]}]}}", "UnsupportedTemplate",
-			"initContainers are not supported without containers (they are also what fetches remote urls for a worker)"},
+			"initContainers of a template are not supported without containers"},
+		{"{\"spec\":{\"initContainers\":[{\"name\":\"ilmare-fetch-0\",\"command\":[\"x\"]}],\"containers\":[{\"command\":[\"a\"]}]}}",
+			"UnsupportedTemplate", "initContainers of a template are not supported without containers"},
+		{"{\"spec\":{\"initContainers\":[{\"name\":\"ilmare-fetch-0\",\"args\":[\"s3://b/../../x\",\"/downloads/b/../..\"]}],"
+		 "\"containers\":[{\"command\":[\"a\"]}]}}",
+			"UnsupportedTemplate", "the url s3://b/../../x cannot be fetched into the folder of a worker"},
+		{"{\"spec\":{\"initContainers\":[{\"name\":\"ilmare-fetch-0\",\"args\":[\"s3://b/x\",\"/tmp\"]}],\"containers\":[{\"command\":"
+		 "[\"a\"]}]}}",
+			"UnsupportedTemplate", "the url s3://b/x cannot be fetched into the folder of a worker"},
+		{"{\"spec\":{\"initContainers\":[{\"name\":\"ilmare-fetch-0\",\"args\":[\"s3://b/x\"]}],\"containers\":[{\"command\":[\"a\"]}]}}",
+			"UnsupportedTemplate", "the url s3://b/x cannot be fetched into the folder of a worker"},
+		{"{\"spec\":{\"initContainers\":[{\"name\":\"ilmare-fetch-0\",\"env\":[{\"name\":\"X\",\"valueFrom\":{\"secretKeyRef\":{\"name\":"
+		 "\"n\","
+		 "\"key\":\"k\"}}}]}],\"containers\":[{\"command\":[\"a\"]}]}}",
+			"CreateContainerConfigError", "env X: there is no Secret default/n"},
 		{"{\"spec\":{\"containers\":[{\"command\":[\"a\"],\"envFrom\":[{}]}]}}", "UnsupportedTemplate",
 			"envFrom is not supported without containers; name the variables in env"},
 		{"{\"spec\":{\"containers\":[{\"command\":[\"a\"],\"env\":[{\"name\":\"X\",\"valueFrom\":{\"fieldRef\":{}}}]}]}}",
@@ -176,8 +231,8 @@ static void statuses_are_those_of_kubernetes(void **state)
 {
 	(void)state;
 #define HEAD(restarts, ready)                                                                                                              \
-	"\"conditions\":null,\"containerStatuses\":[{\"name\":\"c\",\"restartCount\":" restarts ",\"ready\":" ready ",\"started\":" ready      \
-	",\"state\":"
+	"\"conditions\":null,\"initContainerStatuses\":null,\"containerStatuses\":[{\"name\":\"c\",\"restartCount\":" restarts                 \
+	",\"ready\":" ready ",\"started\":" ready ",\"state\":"
 	check_text(podstatus_pending("c"),
 		"{\"phase\":\"Pending\",\"reason\":null,\"message\":null," HEAD("0",
 			"false") "{\"waiting\":{\"reason\":\"ContainerCreating\"}}}]}");
@@ -205,6 +260,31 @@ static void statuses_are_those_of_kubernetes(void **state)
 	check_status("{\"state\":\"ended\",\"restarts\":0,\"stopped\":true,\"last\":{\"exitCode\":0,\"signal\":0,\"reason\":\"Completed\"}}", 0,
 		"{\"phase\":\"Failed\",\"reason\":\"Stopped\",\"message\":\"the worker was ended on request\"," HEAD("0",
 			"false") "{\"terminated\":{\"exitCode\":0,\"reason\":\"Completed\"}}}]}");
+#define FETCH(restarts)                                                                                                                    \
+	"\"conditions\":null,\"initContainerStatuses\":[{\"name\":\"f\",\"restartCount\":" restarts                                            \
+	",\"ready\":false,\"started\":false,\"state\":"
+#define REST                                                                                                                               \
+	"}],\"containerStatuses\":[{\"name\":\"c\",\"restartCount\":0,\"ready\":false,\"started\":false,\"state\":{\"waiting\":{\"reason\":"   \
+	"\"PodInitializing\"}}}]}"
+	check_status(
+		"{\"fetch\":\"f\",\"state\":\"running\",\"restarts\":1,\"startedAt\":\"t\",\"last\":{\"exitCode\":3,\"signal\":0,\"reason\":"
+		"\"Error\"}}",
+		1,
+		"{\"phase\":\"Pending\",\"reason\":null,\"message\":null," FETCH(
+			"1") "{\"running\":{\"startedAt\":\"t\"}},\"lastState\":{\"terminated\":{\"exitCode\":3,\"reason\":\"Error\"}}" REST);
+	check_status("{\"fetch\":\"f\",\"state\":\"waiting\",\"restarts\":0,\"backoffMs\":10000,\"last\":{\"exitCode\":3,\"signal\":0}}", 1,
+		"{\"phase\":\"Pending\",\"reason\":null,\"message\":null," FETCH(
+			"0") "{\"waiting\":{\"reason\":\"CrashLoopBackOff\",\"message\":\"back-off 10 s before the next start\"}},\"lastState\":{"
+				 "\"terminated\":{\"exitCode\":3}}" REST);
+	check_status("{\"fetch\":\"f\",\"state\":\"ended\",\"restarts\":0,\"last\":{\"exitCode\":3,\"signal\":0,\"message\":\"m\"}}", 0,
+		"{\"phase\":\"Failed\",\"reason\":null,\"message\":null," FETCH("0") "{\"terminated\":{\"exitCode\":3,\"message\":\"m\"}}" REST);
+	check_status("{\"fetch\":\"f\",\"state\":\"ended\",\"stopped\":true,\"restarts\":0}", 0,
+		"{\"phase\":\"Failed\",\"reason\":\"Stopped\",\"message\":\"the worker was ended on request\"," FETCH(
+			"0") "{\"waiting\":{\"reason\":\"Stopped\"}}" REST);
+	cJSON *fetches = tree("{\"fetch\":\"f\",\"state\":\"running\",\"restarts\":0}"), *gone = podstatus_from(fetches, false, "c");
+	assert_string_equal(json_member(gone, "reason")->valuestring, "Lost");
+	cJSON_Delete(fetches);
+	cJSON_Delete(gone);
 	cJSON *running = tree("{\"state\":\"running\",\"restarts\":0}"), *lost = podstatus_from(running, false, "c");
 	assert_string_equal(json_member(lost, "phase")->valuestring, "Failed");
 	assert_string_equal(json_member(lost, "reason")->valuestring, "Lost");
@@ -219,6 +299,7 @@ int main(void)
 		cmocka_unit_test(merge_is_that_of_the_rfc),
 		cmocka_unit_test(base64_takes_what_is_written_by_hand),
 		cmocka_unit_test(a_pod_becomes_a_command_and_an_environment),
+		cmocka_unit_test(remote_urls_are_fetched_into_a_folder_of_the_worker),
 		cmocka_unit_test(what_cannot_run_says_why),
 		cmocka_unit_test(statuses_are_those_of_kubernetes),
 	};

@@ -144,9 +144,7 @@ static void a_job_that_cannot_run_is_taken_to_be_shown(void **state)
 			"f.yaml:12: spec.trainSpec.template: the container's command is needed: without containers there is no image whose entry point "
 			"args could go to"},
 		{"\n      spec:\n        containers: [{command: [a]}]\n        initContainers: [{name: x}]",
-			"f.yaml:12: spec.trainSpec.template: initContainers are not supported without containers (they are also what fetches remote "
-			"urls "
-			"for a worker)"},
+			"f.yaml:12: spec.trainSpec.template: initContainers of a template are not supported without containers"},
 		{"{spec: {containers: [{command: [a]}, {command: [b]}]}}",
 			"f.yaml:9: spec.trainSpec.template: a pod must have exactly one container to be run without containers"},
 	};

@@ -16,6 +16,7 @@
 #include "common/mem.h"
 
 #define SUPERVISOR "ilmare-worker"
+#define TRANSFER "ilmare-transfer"
 
 enum { LOCK_TRIES = 200 }; /* a second */
 
@@ -60,6 +61,20 @@ static char *supervisor_find(error *err)
 	return found;
 }
 
+/* Where it is not beside this program: a name, which is looked for in PATH each time that it is needed. */
+static char *transfer_find(void)
+{
+	char program[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+	program[n > 0 ? n : 0] = '\0';
+	char *folder = file_parent(program), *beside = mem_printf("%s/" TRANSFER, folder);
+	free(folder);
+	if (access(beside, X_OK) == 0)
+		return beside;
+	free(beside);
+	return mem_strdup(TRANSFER);
+}
+
 static void fill(int64_t *value, int64_t fallback)
 {
 	if (*value <= 0)
@@ -69,7 +84,7 @@ static void fill(int64_t *value, int64_t fallback)
 int host_config_init(const cluster_local_config *from, cluster_local_config *out, error *err)
 {
 	*out = *from;
-	out->manifests = out->state = out->supervisor = NULL;
+	out->manifests = out->state = out->supervisor = out->transfer = NULL;
 	if (from->manifests == NULL || from->manifests[0] == '\0')
 		return error_set(err, ERROR_INVALID, "a folder of manifests is needed");
 	if (from->state == NULL || from->state[0] == '\0')
@@ -81,6 +96,7 @@ int host_config_init(const cluster_local_config *from, cluster_local_config *out
 		return ERROR_NOT_FOUND;
 	if (access(out->supervisor, X_OK) != 0)
 		return error_errno(err, errno, "the program that runs workers, %s", out->supervisor);
+	out->transfer = from->transfer != NULL ? absolute(from->transfer) : transfer_find();
 	fill(&out->worker_log_max, INT64_C(10) * 1024 * 1024);
 	fill(&out->logs_max, 100);
 	fill(&out->settle_ms, 100);
@@ -98,6 +114,7 @@ void host_config_fini(cluster_local_config *c)
 	free((void *)(uintptr_t)c->manifests);
 	free((void *)(uintptr_t)c->state);
 	free((void *)(uintptr_t)c->supervisor);
+	free((void *)(uintptr_t)c->transfer);
 	*c = (cluster_local_config){0};
 }
 

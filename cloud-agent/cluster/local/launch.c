@@ -1,13 +1,15 @@
 /* From a pod to what its supervisor is told: see launch.h for the contract.
  *
  * The environment is built in order, a later variable replacing an earlier one of its name; `$(NAME)` sees what came before it, as with
- * Kubernetes, and command and args see all of it. valueFrom is refused but for keys of Secrets, which is how the core hands on credentials.
+ * Kubernetes, and command and args see all of it. A path that a fetcher fetches into is replaced by that of this machine, and is no text with
+ * references. valueFrom is refused but for keys of Secrets, which is how the core hands on credentials.
  */
 #include "cloud-agent/cluster/local/launch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "cloud-agent/cluster/local/downloads.h"
 #include "cloud-agent/cluster/local/expand.h"
 #include "cloud-agent/cluster/local/manifests.h"
 #include "cloud-agent/cluster/local/template.h"
@@ -78,8 +80,14 @@ static bool variable_name_valid(const char *name)
 	return name != NULL && name[0] != '\0' && strchr(name, '=') == NULL;
 }
 
-/* `own`: what the container itself defines, which alone references see. */
-static int add_variable(const cJSON *item, const char *ns, const launch_host *host, cJSON *env, cJSON *own, launch *l, error *err)
+/* A container's environment while it is made. */
+typedef struct variables {
+	cJSON *env;          /* all of it */
+	cJSON *own;          /* what the container itself defines, which alone references see */
+	const cJSON *places; /* downloads.h */
+} variables;
+
+static int add_variable(const cJSON *item, const char *ns, const launch_host *host, const variables *v, launch *l, error *err)
 {
 	const char *name = cJSON_GetStringValue(json_member(item, "name")), *value = cJSON_GetStringValue(json_member(item, "value"));
 	if (!variable_name_valid(name))
@@ -98,14 +106,28 @@ static int add_variable(const cJSON *item, const char *ns, const launch_host *ho
 			return 0;
 		text = mem_strdup(value);
 	} else {
-		text = expand_text(value != NULL ? value : "", own);
+		text = downloads_value(value != NULL ? value : "", v->places);
+		if (text == NULL)
+			text = expand_text(value != NULL ? value : "", v->own);
 	}
-	cJSON_DeleteItemFromObjectCaseSensitive(env, name);
-	cJSON_DeleteItemFromObjectCaseSensitive(own, name);
-	json_put_string(env, name, text);
-	json_put_string(own, name, text);
+	cJSON_DeleteItemFromObjectCaseSensitive(v->env, name);
+	cJSON_DeleteItemFromObjectCaseSensitive(v->own, name);
+	json_put_string(v->env, name, text);
+	json_put_string(v->own, name, text);
 	explicit_bzero(text, strlen(text));
 	free(text);
+	return 0;
+}
+
+static int add_variables(const cJSON *pod, const cJSON *container, const launch_host *host, const variables *v, launch *l, error *err)
+{
+	const char *ns = cJSON_GetStringValue(json_member(json_member(pod, "metadata"), "namespace"));
+	const cJSON *item;
+	cJSON_ArrayForEach(item, json_member(container, "env")) {
+		int code = add_variable(item, ns != NULL ? ns : "default", host, v, l, err);
+		if (code != 0)
+			return code;
+	}
 	return 0;
 }
 
@@ -158,22 +180,66 @@ static cJSON *identity_of(const cJSON *pod)
 	return identity;
 }
 
-static int fill(const cJSON *pod, const cJSON *container, const launch_host *host, cJSON *env, cJSON *own, launch *l, error *err)
+/* Sources as they are, destinations on this machine. */
+static int add_pairs(cJSON *command, const cJSON *args, const launch_host *host, launch *l, error *err)
 {
-	const char *ns = cJSON_GetStringValue(json_member(json_member(pod, "metadata"), "namespace"));
-	const char *folder = cJSON_GetStringValue(json_member(container, "workingDir"));
-	const cJSON *item;
-	int code = 0;
-	cJSON_ArrayForEach(item, json_member(container, "env")) {
-		code = add_variable(item, ns != NULL ? ns : "default", host, env, own, l, err);
+	for (const cJSON *arg = args != NULL ? args->child : NULL; arg != NULL; arg = arg->next->next) {
+		const char *source = cJSON_GetStringValue(arg), *destination = cJSON_GetStringValue(arg->next);
+		char *real = source != NULL && destination != NULL ? downloads_destination(destination, host->downloads) : NULL;
+		if (real == NULL) {
+			l->reason = refused;
+			return error_set(err, ERROR_UNSUPPORTED, "the url %s cannot be fetched into the folder of a worker",
+				source != NULL ? source : "?");
+		}
+		cJSON_AddItemToArray(command, cJSON_CreateString(source));
+		cJSON_AddItemToArray(command, cJSON_CreateString(real));
+		free(real);
+	}
+	return 0;
+}
+
+static int add_fetcher(const cJSON *pod, const cJSON *container, const launch_host *host, cJSON *list, launch *l, error *err)
+{
+	cJSON *fetcher = cJSON_CreateObject(), *command = cJSON_CreateArray();
+	variables v = {.env = cJSON_Duplicate(host->transfer_env, 1), .own = cJSON_CreateObject()};
+	json_put_string(fetcher, "name", cJSON_GetStringValue(json_member(container, "name")));
+	cJSON_AddItemToArray(command, cJSON_CreateString(host->transfer));
+	int code = add_variables(pod, container, host, &v, l, err);
+	if (code == 0)
+		code = add_pairs(command, json_member(container, "args"), host, l, err);
+	json_put(fetcher, "command", command);
+	json_put(fetcher, "env", v.env);
+	cJSON_AddItemToArray(list, fetcher);
+	secret_delete(v.own);
+	return code;
+}
+
+static int add_fetchers(const cJSON *pod, const launch_host *host, launch *l, error *err)
+{
+	const cJSON *container, *all = json_member(json_member(pod, "spec"), "initContainers");
+	if (!cJSON_IsArray(all) || all->child == NULL)
+		return 0;
+	cJSON *list = cJSON_CreateArray();
+	json_put(l->spec, "fetch", list);
+	cJSON_ArrayForEach(container, all) {
+		int code = add_fetcher(pod, container, host, list, l, err);
 		if (code != 0)
 			return code;
 	}
+	return 0;
+}
+
+static int fill(const cJSON *pod, const cJSON *container, const launch_host *host, const variables *v, launch *l, error *err)
+{
+	const char *folder = cJSON_GetStringValue(json_member(container, "workingDir"));
+	int code = add_variables(pod, container, host, v, l, err);
+	if (code != 0)
+		return code;
 	cJSON *command = cJSON_CreateArray();
 	json_put(l->spec, "command", command);
-	code = add_words(command, json_member(container, "command"), "command", own, l, err);
+	code = add_words(command, json_member(container, "command"), "command", v->own, l, err);
 	if (code == 0)
-		code = add_words(command, json_member(container, "args"), "args", own, l, err);
+		code = add_words(command, json_member(container, "args"), "args", v->own, l, err);
 	if (code == 0)
 		code = read_policy(json_member(pod, "spec"), l, err);
 	if (folder == NULL || folder[0] != '/') {
@@ -184,7 +250,7 @@ static int fill(const cJSON *pod, const cJSON *container, const launch_host *hos
 		json_put_string(l->spec, "folder", folder);
 	}
 	json_put(l->spec, "pod", identity_of(pod));
-	return code;
+	return code == 0 ? add_fetchers(pod, host, l, err) : code;
 }
 
 int launch_make(const cJSON *pod, const launch_host *host, launch *out, error *err)
@@ -192,14 +258,16 @@ int launch_make(const cJSON *pod, const launch_host *host, launch *out, error *e
 	const cJSON *spec = json_member(pod, "spec"), *container = cJSON_GetArrayItem(json_member(spec, "containers"), 0);
 	*out = (launch){.reason = refused};
 	template_fault fault;
-	if (template_faulty(spec, &fault))
+	if (template_faulty(spec, true, &fault))
 		return refuse(out, refused, err, fault.text);
 	out->spec = cJSON_CreateObject();
 	out->ignored = ignored_of(spec, container);
-	cJSON *env = cJSON_Duplicate(host->env, 1), *own = cJSON_CreateObject();
-	int code = fill(pod, container, host, env, own, out, err);
-	json_put(out->spec, "env", env);
-	secret_delete(own);
+	cJSON *places = downloads_places(spec, host->downloads);
+	variables v = {.env = cJSON_Duplicate(host->env, 1), .own = cJSON_CreateObject(), .places = places};
+	int code = fill(pod, container, host, &v, out, err);
+	json_put(out->spec, "env", v.env);
+	secret_delete(v.own);
+	cJSON_Delete(places);
 	if (code != 0) {
 		const char *reason = out->reason;
 		launch_fini(out);

@@ -21,15 +21,16 @@
 
 /* Numbers that are 0 stand for their defaults. */
 typedef struct cluster_local_config {
-	const char *manifests;                  /* folder; workers run in it unless their pod says otherwise */
-	const char *state;                      /* folder; made if it is missing */
-	const char *supervisor;                 /* program; NULL: beside this program, or {prefix}/libexec/ilmare/ilmare-worker */
-	int64_t worker_log_max;                 /* bytes of a worker's log, 10 MiB; one older part of that size is kept */
-	int64_t logs_max;                       /* log files of workers that are gone: 100 */
-	bool stop_workers;                      /* end the workers when the cluster is stopped */
-	int64_t settle_ms;                      /* a change of the folder is looked at this long after it: 100 */
-	int64_t remove_ms;                      /* what is no longer there must be missing this long to be removed: 1 s */
-	int64_t rescan_ms;                      /* and the folder is looked at this often in any case: 60 s */
+	const char *manifests;  /* folder; workers run in it unless their pod says otherwise */
+	const char *state;      /* folder; made if it is missing */
+	const char *supervisor; /* program; NULL: beside this program, or {prefix}/libexec/ilmare/ilmare-worker */
+	const char *transfer;   /* what fetches remote urls; NULL: beside this program, else ilmare-transfer in a worker's PATH */
+	int64_t worker_log_max; /* bytes of a worker's log, 10 MiB; one older part of that size is kept */
+	int64_t logs_max;       /* log files of workers that are gone: 100 */
+	bool stop_workers;      /* end the workers when the cluster is stopped */
+	int64_t settle_ms;      /* a change of the folder is looked at this long after it: 100 */
+	int64_t remove_ms;      /* what is no longer there must be missing this long to be removed: 1 s */
+	int64_t rescan_ms;      /* and the folder is looked at this often in any case: 60 s */
 	int64_t restart_min_ms, restart_max_ms; /* back-off before a worker is run again: 10 s doubling to 5 min */
 	int64_t restart_reset_ms;               /* a run that lasted this long begins it anew: 10 min */
 	int64_t retry_ms;                       /* a folder or store that failed is tried again after this, doubling to 60 s: 1 s */

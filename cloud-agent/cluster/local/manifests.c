@@ -238,7 +238,7 @@ static void check_templates(reader *r, const yaml_node *spec, manifest *m)
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
 		const cJSON *pod_spec = json_member(json_member(json_member(m->spec, parts[i]), "template"), "spec");
 		template_fault fault;
-		if (!template_filled(pod_spec, "containers") || !template_faulty(pod_spec, &fault))
+		if (!template_filled(pod_spec, "containers") || !template_faulty(pod_spec, false, &fault))
 			continue;
 		int line = fault_line(yaml_member(yaml_member(spec, parts[i]), "template"), &fault);
 		char *text = mem_printf("%s:%d: spec.%s.template: %s", r->name, line, parts[i], fault.text);

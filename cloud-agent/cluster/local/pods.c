@@ -31,12 +31,17 @@ static const char *phase_of(const cJSON *status)
 	return text != NULL ? text : "";
 }
 
-static cJSON *worker_env(void)
+/* Ways to a store and its certificate are the machine's, and of what fetches alone. */
+static cJSON *env_make(bool transfer)
 {
-	static const char *const kept[] = {"PATH", "HOME", "LANG", "TZ"};
+	static const char *const kept[] = {"PATH", "HOME", "LANG", "TZ"},
+							 *const ways[] = {"AWS_REGION", "SSL_CERT_FILE", "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
+								 "ALL_PROXY", "no_proxy", "NO_PROXY"};
 	cJSON *env = cJSON_CreateObject();
 	for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
 		json_put_string(env, kept[i], getenv(kept[i]));
+	for (size_t i = 0; transfer && i < sizeof ways / sizeof ways[0]; i++)
+		json_put_string(env, ways[i], getenv(ways[i]));
 	if (json_member(env, "PATH") == NULL)
 		json_put_string(env, "PATH", "/usr/local/bin:/usr/bin:/bin");
 	return env;
@@ -46,7 +51,8 @@ pods *pods_new(const pods_host *host)
 {
 	pods *p = mem_alloc(sizeof *p);
 	p->host = *host;
-	p->env = worker_env();
+	p->env = env_make(false);
+	p->transfer_env = env_make(true);
 	p->folder = mem_printf("%s/pods", host->config->state);
 	p->logs = mem_printf("%s/logs", host->config->state);
 	p->retry_ms = p->host.config->retry_ms;
@@ -63,6 +69,7 @@ void pods_free(pods *p)
 	for (size_t i = 0; i < sizeof p->told_jobs / sizeof p->told_jobs[0]; i++)
 		free(p->told_jobs[i]);
 	cJSON_Delete(p->env);
+	cJSON_Delete(p->transfer_env);
 	free(p->folder);
 	free(p->logs);
 	free(p);
@@ -375,19 +382,27 @@ static void launch_failed(pods *p, const cJSON *pod, int64_t restarts, const err
 void pods__launch(pods *p, const cJSON *pod, int64_t restarts)
 {
 	const char *name = meta_text(pod, "name");
-	launch_host host = {.env = p->env, .folder = p->host.config->manifests, .secret = p->host.secret, .ctx = p->host.ctx};
+	char *folder = pods__folder(p, meta_text(pod, "uid")), *downloads = mem_printf("%s/" WORKER_DOWNLOADS, folder);
+	launch_host host = {.env = p->env,
+		.folder = p->host.config->manifests,
+		.transfer = p->host.config->transfer,
+		.transfer_env = p->transfer_env,
+		.downloads = downloads,
+		.secret = p->host.secret,
+		.ctx = p->host.ctx};
 	launch l;
 	error why = {0};
 	int code = launch_make(pod, &host, &l, &why);
+	free(downloads);
 	if (code != 0) {
 		launch_refused(p, pod, restarts, l.reason, &why);
+		free(folder);
 		return;
 	}
 	if (l.ignored != NULL)
 		tell_ignored(p, pod, l.ignored);
 	spec_complete(p, pod, restarts, l.spec);
 	log_info("local", "worker starts", L_STR("pod", name), L_STR("log", cJSON_GetStringValue(json_member(l.spec, "log"))));
-	char *folder = pods__folder(p, meta_text(pod, "uid"));
 	tracked *t = tracked_new(p, pod);
 	worker_events events = events_of(t);
 	code = worker_start(p->host.loop, p->host.config->supervisor, folder, l.spec, &events, &t->worker, &why);

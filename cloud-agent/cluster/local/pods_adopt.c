@@ -50,7 +50,10 @@ static int resume(pods *p, const cJSON *pod, const char *folder, error *err)
 	int code = worker_status(folder, &written, err);
 	if (code != 0)
 		return code;
-	json_get_int(written, "status", "restarts", 0, JSON_MAX_INT, &restarts, NULL);
+	/* Those of a fetcher are not the worker's. */
+	bool ran = written != NULL && json_member(written, "fetch") == NULL;
+	if (ran && json_get_int(written, "status", "restarts", 0, JSON_MAX_INT, &restarts, NULL) >= 0)
+		restarts++;
 	if (written == NULL)
 		pods__launch(p, pod, 0);
 	else if (runs_always(pod))
@@ -58,7 +61,7 @@ static int resume(pods *p, const cJSON *pod, const char *folder, error *err)
 	else
 		code = pods__set_status(p, ns, name, uid, podstatus_from(written, false, container), err);
 	if (code == 0 && written != NULL && runs_always(pod))
-		pods__launch(p, pod, restarts + 1);
+		pods__launch(p, pod, restarts);
 	cJSON_Delete(written);
 	return code;
 }

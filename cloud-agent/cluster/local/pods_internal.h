@@ -12,7 +12,7 @@ struct tracked {
 	tracked *next;
 	char *ns, *name, *uid, *container;
 	worker *worker;     /* NULL: not alive */
-	int64_t said_again; /* the start that was announced last: 1 is the first restart */
+	int64_t said_again; /* the start that was announced last: 1 is the first restart, -1 that of a fetcher */
 	bool deleting;
 	bool dirty;       /* something could not be read or stored; tried again */
 	bool unstarted;   /* dirty: its worker could not be started; started again */
@@ -21,8 +21,8 @@ struct tracked {
 
 struct pods {
 	pods_host host;
-	cJSON *env;
-	char *folder, *logs; /* {state}/pods, {state}/logs */
+	cJSON *env, *transfer_env; /* of workers; of what fetches for them */
+	char *folder, *logs;       /* {state}/pods, {state}/logs */
 	tracked *first;
 	uv_timer_t retry;
 	int64_t retry_ms;

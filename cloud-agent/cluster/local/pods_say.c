@@ -30,11 +30,14 @@ static int64_t exit_of(const cJSON *written)
 void pods__say_again(tracked *t, const cJSON *written)
 {
 	int64_t restarts = number_at(written, "restarts");
-	if (strcmp(text_at(written, "state"), WORKER_WAITING) != 0 || t->said_again == restarts + 1)
+	bool fetching = text_at(written, "fetch")[0] != '\0';
+	int64_t this_one = fetching ? -restarts - 1 : restarts + 1;
+	if (strcmp(text_at(written, "state"), WORKER_WAITING) != 0 || t->said_again == this_one)
 		return;
-	t->said_again = restarts + 1;
+	t->said_again = this_one;
 	char *log = pods__log(t->owner, t->ns, t->name);
-	log_warn("local", "worker ended, starts again", L_STR("pod", t->name), L_INT("exit", exit_of(written)), L_INT("restarts", restarts),
+	log_warn("local", fetching ? "what a worker reads cannot be fetched; it is tried again" : "worker ended, starts again",
+		L_STR("pod", t->name), L_INT("exit", exit_of(written)), L_INT("restarts", restarts),
 		L_INT("in_ms", number_at(written, "backoffMs")), L_STR("log", log));
 	free(log);
 }
@@ -49,7 +52,8 @@ void pods__say_ended(const tracked *t, const cJSON *written)
 
 void pods__say_phase(const char *name, const cJSON *status)
 {
-	const cJSON *container = cJSON_GetArrayItem(json_member(status, "containerStatuses"), 0);
+	const cJSON *fetcher = cJSON_GetArrayItem(json_member(status, "initContainerStatuses"), 0);
+	const cJSON *container = fetcher != NULL ? fetcher : cJSON_GetArrayItem(json_member(status, "containerStatuses"), 0);
 	const cJSON *end = json_member(json_member(container, "state"), "terminated");
 	const char *phase = text_at(status, "phase");
 	/* Phase Failed is what a pod has whose worker was stopped; as news it would mislead. */

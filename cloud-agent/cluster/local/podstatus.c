@@ -34,6 +34,7 @@ static cJSON *make(const char *phase, const char *reason, const char *message, c
 	json_put(status, "reason", reason != NULL ? cJSON_CreateString(reason) : cJSON_CreateNull());
 	json_put(status, "message", message != NULL ? cJSON_CreateString(message) : cJSON_CreateNull());
 	json_put(status, "conditions", cJSON_CreateNull());
+	json_put(status, "initContainerStatuses", cJSON_CreateNull());
 	json_put(status, "containerStatuses", containers);
 	return status;
 }
@@ -90,6 +91,36 @@ static cJSON *terminated(const cJSON *last)
 	return wrap("terminated", state);
 }
 
+static cJSON *back_off(const cJSON *status)
+{
+	char text[80];
+	snprintf(text, sizeof text, "back-off %.0f s before the next start", number(status, "backoffMs") / 1000);
+	return waiting("CrashLoopBackOff", text);
+}
+
+/* What the worker reads is being fetched, or could not be: as with an init container, of which the one that counts is listed. */
+static cJSON *from_fetch(const cJSON *status, const char *fetch, const char *container)
+{
+	const char *word = cJSON_GetStringValue(json_member(status, "state"));
+	bool stopped = cJSON_IsTrue(json_member(status, "stopped")), ended = word != NULL && strcmp(word, WORKER_ENDED) == 0;
+	cJSON *last = terminated(json_member(status, "last")), *state = NULL, *outer;
+	if (ended) {
+		state = last != NULL ? last : waiting("Stopped", NULL);
+		last = NULL;
+	} else if (word != NULL && strcmp(word, WORKER_WAITING) == 0) {
+		state = back_off(status);
+	} else {
+		cJSON *running = cJSON_CreateObject();
+		json_put_string(running, "startedAt", cJSON_GetStringValue(json_member(status, "startedAt")));
+		state = wrap("running", running);
+	}
+	outer = make(ended ? "Failed" : "Pending", stopped ? "Stopped" : NULL, stopped ? "the worker was ended on request" : NULL,
+		one_container(container, 0, false, waiting("PodInitializing", NULL), NULL));
+	cJSON_ReplaceItemInObjectCaseSensitive(outer, "initContainerStatuses",
+		one_container(fetch, number(status, "restarts"), false, state, last));
+	return outer;
+}
+
 static cJSON *from_ended(const cJSON *status, const char *container)
 {
 	const cJSON *last = json_member(status, "last");
@@ -105,6 +136,9 @@ static cJSON *from_ended(const cJSON *status, const char *container)
 cJSON *podstatus_from(const cJSON *status, bool alive, const char *container)
 {
 	const char *state = cJSON_GetStringValue(json_member(status, "state"));
+	const char *fetch = cJSON_GetStringValue(json_member(status, "fetch"));
+	if (fetch != NULL && (alive || (state != NULL && strcmp(state, WORKER_ENDED) == 0)))
+		return from_fetch(status, fetch, container);
 	if (state != NULL && strcmp(state, WORKER_ENDED) == 0)
 		return from_ended(status, container);
 	cJSON *last = terminated(json_member(status, "last"));
@@ -114,9 +148,7 @@ cJSON *podstatus_from(const cJSON *status, bool alive, const char *container)
 		return make("Failed", "Lost", text, one_container(container, restarts, false, waiting("Lost", text), last));
 	}
 	if (state != NULL && strcmp(state, WORKER_WAITING) == 0) {
-		char text[80];
-		snprintf(text, sizeof text, "back-off %.0f s before the next start", number(status, "backoffMs") / 1000);
-		return make("Running", NULL, NULL, one_container(container, restarts, false, waiting("CrashLoopBackOff", text), last));
+		return make("Running", NULL, NULL, one_container(container, restarts, false, back_off(status), last));
 	}
 	cJSON *running = cJSON_CreateObject();
 	json_put_string(running, "startedAt", cJSON_GetStringValue(json_member(status, "startedAt")));

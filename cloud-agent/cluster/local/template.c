@@ -2,6 +2,7 @@
 #include "cloud-agent/cluster/local/template.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "common/json.h"
 
@@ -11,13 +12,32 @@ bool template_filled(const cJSON *object, const char *field)
 	return m != NULL && !cJSON_IsNull(m) && !((cJSON_IsArray(m) || cJSON_IsObject(m)) && m->child == NULL);
 }
 
-bool template_faulty(const cJSON *pod_spec, template_fault *out)
+bool template_fetcher(const cJSON *init_container)
+{
+	static const char prefix[] = "ilmare-fetch-";
+	const char *name = cJSON_GetStringValue(json_member(init_container, "name"));
+	return name != NULL && strncmp(name, prefix, sizeof prefix - 1) == 0 && !template_filled(init_container, "command");
+}
+
+static bool initializes(const cJSON *pod_spec, bool built)
+{
+	const cJSON *one;
+	if (!built)
+		return template_filled(pod_spec, "initContainers");
+	cJSON_ArrayForEach(one, json_member(pod_spec, "initContainers")) {
+		if (!template_fetcher(one))
+			return true;
+	}
+	return false;
+}
+
+bool template_faulty(const cJSON *pod_spec, bool built, template_fault *out)
 {
 	const cJSON *containers = json_member(pod_spec, "containers"), *container = cJSON_GetArrayItem(containers, 0);
 	*out = (template_fault){.field = "containers"};
-	if (template_filled(pod_spec, "initContainers")) {
+	if (initializes(pod_spec, built)) {
 		out->field = "initContainers";
-		out->text = "initContainers are not supported without containers (they are also what fetches remote urls for a worker)";
+		out->text = "initContainers of a template are not supported without containers";
 	} else if (cJSON_GetArraySize(containers) != 1 || !cJSON_IsObject(container)) {
 		out->text = "a pod must have exactly one container to be run without containers";
 	} else if (template_filled(container, "envFrom")) {

@@ -11,8 +11,11 @@ typedef struct template_fault {
 	const char *text;
 } template_fault;
 
-/* True if there is one, with *out; all its texts are static. */
-bool template_faulty(const cJSON *pod_spec, template_fault *out);
+/* True if there is one, with *out; all its texts are static. `built`: it is the spec of a pod that the core made of a template, and may have
+ * fetchers. */
+bool template_faulty(const cJSON *pod_spec, bool built, template_fault *out);
+/* Is this init container one with which the core has a worker's remote urls fetched? */
+bool template_fetcher(const cJSON *init_container);
 
 /* Has the object this field, and is there anything in it? */
 bool template_filled(const cJSON *object, const char *field);

@@ -49,24 +49,43 @@ static int read_numbers(job *j, error *err)
 	return 0;
 }
 
-static int read_command(job *j, error *err)
+static int read_command(const cJSON *from, command *out, error *err)
 {
-	const cJSON *command = json_member(j->tree, "command"), *env = json_member(j->tree, "env"), *item;
-	if (!cJSON_IsArray(command) || cJSON_GetArraySize(command) == 0 || !cJSON_IsObject(env))
+	const cJSON *words = json_member(from, "command"), *env = json_member(from, "env"), *item;
+	if (!cJSON_IsArray(words) || cJSON_GetArraySize(words) == 0 || !cJSON_IsObject(env))
 		return error_set(err, ERROR_INVALID, "spec: command or env is missing");
-	j->argv = mem_alloc(((size_t)cJSON_GetArraySize(command) + 1) * sizeof *j->argv);
-	j->env = mem_alloc(((size_t)cJSON_GetArraySize(env) + 1) * sizeof *j->env);
+	out->argv = mem_alloc(((size_t)cJSON_GetArraySize(words) + 1) * sizeof *out->argv);
+	out->env = mem_alloc(((size_t)cJSON_GetArraySize(env) + 1) * sizeof *out->env);
 	size_t n = 0;
-	cJSON_ArrayForEach(item, command) {
+	cJSON_ArrayForEach(item, words) {
 		if (!cJSON_IsString(item))
 			return error_set(err, ERROR_INVALID, "spec.command: is not a list of texts");
-		j->argv[n++] = item->valuestring;
+		out->argv[n++] = item->valuestring;
 	}
 	n = 0;
 	cJSON_ArrayForEach(item, env) {
 		if (!cJSON_IsString(item))
 			return error_set(err, ERROR_INVALID, "spec.env: is not a map of texts");
-		j->env[n++] = mem_printf("%s=%s", item->string, item->valuestring);
+		out->env[n++] = mem_printf("%s=%s", item->string, item->valuestring);
+	}
+	return 0;
+}
+
+static int read_fetchers(job *j, error *err)
+{
+	const cJSON *list = json_member(j->tree, "fetch"), *item;
+	if (list == NULL)
+		return 0;
+	j->fetchers = mem_alloc(((size_t)cJSON_GetArraySize(list) + 1) * sizeof *j->fetchers);
+	cJSON_ArrayForEach(item, list) {
+		command *c = &j->fetchers[j->n_fetchers++];
+		int code = json_get_string(item, "spec.fetch", "name", &c->name, err);
+		if (code == 0)
+			code = error_set(err, ERROR_INVALID, "spec.fetch: a name is missing");
+		if (code == 1)
+			code = read_command(item, c, err);
+		if (code != 0)
+			return code;
 	}
 	return 0;
 }
@@ -83,19 +102,29 @@ int job_read(const char *path, job *out, error *err)
 	if (code == 0)
 		code = read_numbers(out, err);
 	if (code == 0)
-		code = read_command(out, err);
+		code = read_command(out->tree, &out->worker, err);
+	if (code == 0)
+		code = read_fetchers(out, err);
 	if (code != 0)
 		job_fini(out);
 	buf_fini(&text);
 	return code;
 }
 
+static void command_fini(command *c)
+{
+	for (char **e = c->env; e != NULL && *e != NULL; e++)
+		free(*e);
+	free(c->env);
+	free(c->argv);
+}
+
 void job_fini(job *j)
 {
-	for (char **e = j->env; e != NULL && *e != NULL; e++)
-		free(*e);
-	free(j->env);
-	free(j->argv);
+	command_fini(&j->worker);
+	for (size_t i = 0; i < j->n_fetchers; i++)
+		command_fini(&j->fetchers[i]);
+	free(j->fetchers);
 	cJSON_Delete(j->tree);
 	*j = (job){0};
 }

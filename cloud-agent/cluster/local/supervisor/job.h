@@ -9,9 +9,15 @@
 
 enum restart_policy { RESTART_ALWAYS, RESTART_ON_FAILURE, RESTART_NEVER };
 
-typedef struct job {
+typedef struct command {
+	const char *name;   /* of a fetcher; NULL: the worker */
 	char **argv, **env; /* ended by NULL */
-	const char *folder, *log;
+} command;
+
+typedef struct job {
+	command worker, *fetchers; /* those are run before it */
+	size_t n_fetchers;
+	const char *folder, *log; /* folder: the worker's; fetchers run in that of its supervisor */
 	enum restart_policy policy;
 	int64_t restarts, log_max, grace_ms, backoff_min_ms, backoff_max_ms, backoff_reset_ms;
 	cJSON *tree; /* owns the texts but those of env */

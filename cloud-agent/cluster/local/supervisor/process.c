@@ -31,7 +31,7 @@ __attribute__((noreturn)) static void child_fail(int report, int step)
 	_exit(127);
 }
 
-__attribute__((noreturn)) static void child_run(const job *j, int out_fd, int report, pid_t supervisor)
+__attribute__((noreturn)) static void child_run(const command *c, const char *folder, int out_fd, int report, pid_t supervisor)
 {
 	sigset_t none;
 	sigemptyset(&none);
@@ -44,14 +44,14 @@ __attribute__((noreturn)) static void child_run(const job *j, int out_fd, int re
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (dup2(out_fd, STDOUT_FILENO) < 0 || dup2(out_fd, STDERR_FILENO) < 0)
 		child_fail(report, STEP_NONE);
-	if (chdir(j->folder) != 0)
+	if (chdir(folder) != 0)
 		child_fail(report, STEP_FOLDER);
-	environ = j->env;
-	execvp(j->argv[0], j->argv);
+	environ = c->env;
+	execvp(c->argv[0], c->argv);
 	child_fail(report, STEP_COMMAND);
 }
 
-int process_start(const job *j, int out_fd, pid_t *pid, const char **step)
+int process_start(const command *c, const char *folder, int out_fd, pid_t *pid, const char **step)
 {
 	static const char *const steps[] = {"cannot start a process", "cannot enter the working folder", "cannot run the command"};
 	int report[2];
@@ -61,7 +61,7 @@ int process_start(const job *j, int out_fd, pid_t *pid, const char **step)
 	pid_t self = getpid();
 	*pid = fork();
 	if (*pid == 0)
-		child_run(j, out_fd, report[1], self);
+		child_run(c, folder, out_fd, report[1], self);
 	int errnum = *pid < 0 ? errno : 0;
 	close(report[1]);
 	failure f = {0, STEP_NONE};

@@ -1,4 +1,4 @@
-/* One run of a worker's command as a process of its own session, and the end of all that it started. */
+/* One run of a command, the worker's or that of a fetcher, as a process of its own session, and the end of all that it started. */
 #ifndef SUPERVISOR_PROCESS_H
 #define SUPERVISOR_PROCESS_H
 
@@ -6,8 +6,8 @@
 
 #include "cloud-agent/cluster/local/supervisor/job.h"
 
-/* Start it, printing into `out_fd`. 0 and *pid; or an errno value, with *step what could not be done. Returns once the command runs. */
-int process_start(const job *j, int out_fd, pid_t *pid, const char **step);
+/* Start it in this folder, printing into `out_fd`. 0 and *pid; or an errno value, with *step what could not be done. Returns once the command runs. */
+int process_start(const command *c, const char *folder, int out_fd, pid_t *pid, const char **step);
 typedef struct ending {
 	int code, signal; /* signal 0: it exited with code */
 } ending;

@@ -24,6 +24,7 @@ int record_write(const record *r, error *err)
 	json_put_string(status, "state", r->state);
 	json_put_int(status, "restarts", r->restarts);
 	json_put_bool(status, "stopped", r->stopped);
+	json_put_string(status, "fetch", r->fetch);
 	if (strcmp(r->state, WORKER_RUNNING) == 0)
 		json_put_string(status, "startedAt", r->started);
 	if (strcmp(r->state, WORKER_WAITING) == 0)

@@ -8,7 +8,7 @@
 #include "common/error.h"
 
 typedef struct record {
-	const char *state;
+	const char *state, *fetch; /* fetch: the fetcher that this is about, or NULL */
 	int64_t restarts, backoff_ms;
 	bool stopped;
 	char started[32]; /* of the present or last run */

@@ -3,6 +3,10 @@
  *   RUNNING  --ended, to be run again-->  WAITING  --back-off over-->  RUNNING
  *   RUNNING, WAITING  --ended for good, or on request-->  ENDED
  *
+ * What is run is first each fetcher in turn, then the worker. A fetcher that fails is run again by the worker's restart policy, but for one
+ * thing: one that ended well is not, whatever the policy. What all of them fetched is marked as fetched, and a later supervisor of this worker
+ * (restart policy Always, after the machine went down) needs no network. It is removed once no run of the worker can come that reads it.
+ *
  * Every state is recorded before it is acted on: "running" before the process is started, so that a worker that has run is known to have;
  * the others as soon as they are so. A record that cannot be written (a full disk) is tried again until it can: an end that nobody learns of
  * would be a lost round. Nothing of the worker is alive in WAITING and ENDED.
@@ -10,6 +14,7 @@
 #include "cloud-agent/cluster/local/supervisor/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,6 +29,7 @@
 #include "cloud-agent/cluster/local/supervisor/process.h"
 #include "cloud-agent/cluster/local/supervisor/record.h"
 #include "common/buf.h"
+#include "common/file.h"
 #include "common/mem.h"
 
 enum { RETRY_MIN_MS = 1000, RETRY_MAX_MS = 60000 };
@@ -34,7 +40,8 @@ typedef struct life {
 	record rec;
 	output out;
 	int signals; /* signalfd: SIGCHLD, SIGTERM, SIGINT */
-	pid_t pid;   /* 0: no worker process */
+	pid_t pid;   /* 0: no process */
+	size_t step; /* the fetcher whose turn it is; n_fetchers: it is the worker's */
 	int64_t started_ms, kill_at, start_at, backoff_ms;
 	bool stop; /* was asked for */
 } life;
@@ -57,13 +64,13 @@ static void wake_agent(void)
 static void take_requests(life *l)
 {
 	struct signalfd_siginfo info;
-	char command;
+	char request;
 	while (read(l->signals, &info, sizeof info) == (ssize_t)sizeof info) {
 		if (info.ssi_signo != SIGCHLD)
 			l->stop = true;
 	}
-	while (read(WORKER_FD_CONTROL, &command, 1) == 1) {
-		if (command == CONTROL_END)
+	while (read(WORKER_FD_CONTROL, &request, 1) == 1) {
+		if (request == CONTROL_END)
 			l->stop = true;
 	}
 }
@@ -100,11 +107,21 @@ static void record_end(life *l, const ending *end, const char *reason, const cha
 	record_stamp(r->last_finished);
 }
 
-/* The worker is over, by itself or not: what now? */
+static bool fetching(const life *l)
+{
+	return l->step < l->job->n_fetchers;
+}
+
+static const command *current(const life *l)
+{
+	return fetching(l) ? &l->job->fetchers[l->step] : &l->job->worker;
+}
+
+/* The worker, or a fetcher that failed, is over, by itself or not: what now? */
 static void after_end(life *l, bool failed)
 {
 	const job *j = l->job;
-	bool again = j->policy == RESTART_ALWAYS || (j->policy == RESTART_ON_FAILURE && failed);
+	bool again = (j->policy == RESTART_ALWAYS && (failed || !fetching(l))) || (j->policy == RESTART_ON_FAILURE && failed);
 	l->kill_at = NEVER;
 	if (l->stop || !again) {
 		l->rec.state = WORKER_ENDED;
@@ -121,9 +138,12 @@ static void after_end(life *l, bool failed)
 	l->start_at = now_ms() + l->backoff_ms;
 }
 
-static void start_worker(life *l)
+static void start_current(life *l)
 {
+	const command *c = current(l);
+	const char *folder = fetching(l) ? "." : l->job->folder;
 	l->rec.state = WORKER_RUNNING;
+	l->rec.fetch = c->name;
 	record_stamp(l->rec.started);
 	l->start_at = NEVER;
 	if (record_insist(l, true) != 0) {
@@ -135,14 +155,14 @@ static void start_worker(life *l)
 	int out = output_begin(&l->out), errnum = EMFILE;
 	const char *step = "cannot make a pipe";
 	if (out >= 0)
-		errnum = process_start(l->job, out, &l->pid, &step);
+		errnum = process_start(c, folder, out, &l->pid, &step);
 	if (out >= 0)
 		close(out);
 	if (errnum == 0)
 		return;
 	l->pid = 0;
 	output_end(&l->out);
-	char *text = mem_printf("%s %s: %s", step, step[strlen(step) - 1] == 'r' ? l->job->folder : l->job->argv[0], strerror(errnum));
+	char *text = mem_printf("%s %s: %s", step, step[strlen(step) - 1] == 'r' ? folder : c->argv[0], strerror(errnum));
 	output_note(&l->out, text);
 	record_end(l, &(ending){.code = 127}, "StartError", text);
 	free(text);
@@ -150,13 +170,39 @@ static void start_worker(life *l)
 	record_insist(l, false);
 }
 
-static void worker_ended(life *l, const ending *end)
+/* On the disk, all of it. Where that cannot be marked it is fetched once more after a crash of the machine. */
+static void mark_fetched(void)
+{
+	int fd = open(WORKER_DOWNLOADS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && syncfs(fd) == 0)
+		file_write(WORKER_FETCHED, "", 0, 0600, NULL);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void step_done(life *l)
+{
+	if (++l->step == l->job->n_fetchers)
+		mark_fetched();
+	free(l->rec.last_message);
+	l->rec.last_message = NULL;
+	l->rec.has_last = false;
+	l->rec.restarts = l->job->restarts;
+	l->backoff_ms = 0;
+	start_current(l);
+}
+
+static void current_ended(life *l, const ending *end)
 {
 	process_clean(l->pid);
 	l->pid = 0;
 	output_end(&l->out);
 	bool failed = end->code != 0 || end->signal != 0;
 	buf last = {0};
+	if (!failed && fetching(l) && !l->stop) {
+		step_done(l);
+		return;
+	}
 	if (failed)
 		output_last(&l->out, &last);
 	record_end(l, end, failed ? "Error" : "Completed", last.len > 0 ? last.data : NULL);
@@ -205,12 +251,14 @@ void run_job(const job *j)
 	if (l.signals < 0)
 		return;
 	output_init(&l.out, j->log, j->log_max);
-	start_worker(&l);
+	if (access(WORKER_FETCHED, F_OK) == 0)
+		l.step = j->n_fetchers;
+	start_current(&l);
 	while (strcmp(l.rec.state, WORKER_ENDED) != 0) {
 		wait_for_something(&l);
 		ending end;
 		if (l.pid != 0 && process_ended(l.pid, &end))
-			worker_ended(&l, &end);
+			current_ended(&l, &end);
 		if (l.stop)
 			stop_asked(&l);
 		if (l.pid != 0 && l.kill_at <= now_ms()) {
@@ -219,9 +267,11 @@ void run_job(const job *j)
 		}
 		if (l.pid == 0 && l.start_at <= now_ms()) {
 			l.rec.restarts++;
-			start_worker(&l);
+			start_current(&l);
 		}
 	}
+	if (j->policy != RESTART_ALWAYS && j->n_fetchers > 0)
+		file_remove_tree(WORKER_DOWNLOADS, NULL);
 	output_fini(&l.out);
 	free(l.rec.last_message);
 	close(l.signals);
