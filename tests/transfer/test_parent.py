@@ -59,6 +59,15 @@ class Parents(Case):
         self.killed_while_it_stalls("put", source, "s3://bucket/k")
         self.assertEqual((self.store.objects, self.store.parts), ({}, {}))
 
+    def test_a_move(self):
+        """Of several objects at a time."""
+        objects = {("bucket", f"a/{n}"): b"data" for n in range(20)}
+        self.store.objects.update(objects)
+        self.proxy_.only = lambda method, path: method == "PUT"
+        self.proxy_.always = ("hang",)
+        self.killed_while_it_stalls("move-folder", "s3://bucket/a", "s3://bucket/b")
+        self.assertEqual(self.store.objects, objects)
+
     def test_a_wait(self):
         """Between two attempts."""
         self.proxy_.faults = [("status", 503, {"Retry-After": "100"}, b"")]
