@@ -53,6 +53,10 @@ static void perform(app *a, const cloud_action *action)
 		ops->patch_status(a->cluster, action->id, action->patch.kind, action->patch.ns, action->patch.name, action->patch.uid,
 			action->patch.resource_version, action->patch.status);
 		break;
+	case CLOUD_PATCH_ANNOTATIONS:
+		ops->patch_annotations(a->cluster, action->id, action->annotate.ns, action->annotate.name, action->annotate.uid,
+			action->annotate.resource_version, action->annotate.annotations);
+		break;
 	case CLOUD_CREATE_POD:
 		ops->create_pod(a->cluster, action->id, action->create.ns, action->create.name, action->create.pod);
 		break;

@@ -243,7 +243,7 @@ static int tell_versions(file_work *w)
 {
 	deploy_version *all;
 	size_t n;
-	int code = deploy_versions(w->action.deploy.output_dir, &all, &n, &w->err);
+	int code = deploy_versions(w->action.deploy.output_dir, w->action.deploy.uid, &all, &n, &w->err);
 	edge_version *versions = arena_alloc(w->mem, (n + 1) * sizeof *versions);
 
 	for (size_t i = 0; i < n; i++)

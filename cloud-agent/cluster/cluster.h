@@ -40,6 +40,9 @@ typedef struct cluster_ops {
 	/* guarded by uid and resourceVersion (CONFLICT), merge patch of .status */
 	void (*patch_status)(cluster *c, uint64_t id, enum object_kind kind, const char *ns, const char *name, const char *uid,
 		const char *resource_version, const cJSON *status);
+	/* The same of a job's annotations: those that are named, null takes one away. */
+	void (*patch_annotations)(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid, const char *resource_version,
+		const cJSON *annotations);
 	void (*create_pod)(cluster *c, uint64_t id, const char *ns, const char *name, const cJSON *pod);
 	void (*delete_pod)(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid);
 	void (*event)(cluster *c, const char *ns, const char *job, const char *uid, bool warning, const char *reason, const char *message);

@@ -4,6 +4,9 @@
  * its operator. So small improvements add up until the trigger says yes, and a batch of wrong labels does not spoil what follows. Where that
  * cannot be judged, the newly trained one. `last`: the newest trained model, whatever it is worth. `deployed`: the one that serves. Before
  * there is any trained model: the initial Model.
+ *
+ * After a rollback training goes on from the model that was gone back to (from what its round left to be trained on), until there is something
+ * newer to judge: for `better` an evaluation of a later round, for `last` a later training. What was found bad is not built upon meanwhile.
  */
 #include "cloud-agent/core/core.h"
 #include "proto/metric.h"
@@ -39,19 +42,37 @@ static const model *trainable(const results *r, const model *initial)
 	return m != NULL ? m : initial;
 }
 
+static const model *of_deployed(const job_view *v, const model *initial)
+{
+	if (!v->m.deployed.back)
+		return trainable(&v->trained_deployed, initial);
+	const kept_version *kept = version_find(&v->m, v->m.deployed.round);
+	if (kept == NULL || kept->base_url == NULL)
+		return initial;
+	model *m = arena_alloc(v->mem, sizeof *m);
+	*m = (model){.format = kept->base_format, .url = kept->base_url};
+	return m;
+}
+
+/* The model of a rollback serves, and this is not newer. */
+static bool gone_back_behind(const job_view *v, const results *r)
+{
+	return v->m.has_deployed && v->m.deployed.back && (!r->there || r->round <= v->m.deployed.round);
+}
+
 const model *base_model(const job_view *v, const model *initial)
 {
 	if (!v->trained.there)
 		return initial;
 	switch (v->retrain) {
 	case RETRAIN_LAST:
-		return trainable(&v->trained, initial);
+		return gone_back_behind(v, &v->trained) ? of_deployed(v, initial) : trainable(&v->trained, initial);
 	case RETRAIN_DEPLOYED:
-		return trainable(&v->trained_deployed, initial);
+		return of_deployed(v, initial);
 	case RETRAIN_BETTER:
 		break;
 	}
-	if (judge(v) < 0)
-		return trainable(&v->trained_deployed, initial);
+	if (gone_back_behind(v, &v->evaluated) || judge(v) < 0)
+		return of_deployed(v, initial);
 	return trainable(v->trained_evaluated.there ? &v->trained_evaluated : &v->trained, initial);
 }

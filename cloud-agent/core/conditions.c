@@ -1,7 +1,7 @@
 /* Writing conditions: what one patch appends, bounded, and what is left of the list.
  *
  * Every condition that we write carries the complete `ilmare` member, so the last one alone tells round, failures, cursor, node and deployed
- * model. Steps that follow from each other without any act of ours in between go into one patch.
+ * model. The versions that are kept are in the last condition alone: they go from it when another follows. Steps that follow from each other without any act of ours in between go into one patch.
  *
  * Trimming keeps, whatever the limit: the last condition; the present round's inputs (Train/Ready, Eval/Ready); the last Eval/Completed; and
  * the Train/Completed of the last trained round, of the round that was evaluated last, and of the deployed one (the base model of a later
@@ -16,7 +16,10 @@
 
 change change_begin(const job_view *v)
 {
-	return (change){.mem = arena_new(), .m = v->m};
+	change ch = {.mem = arena_new(), .m = v->m};
+	if (v->rollback_taken == NULL)
+		ch.m.rollback.id = ch.m.rollback.refused = NULL; /* it is no longer there, so it cannot be taken again */
+	return ch;
 }
 
 void change_end(change *ch)
@@ -28,6 +31,20 @@ void change_end(change *ch)
 void change_add(change *ch, enum stage stage, enum phase phase, const char *reason, const char *message)
 {
 	ch->steps[ch->n++] = (step){.stage = stage, .phase = phase, .reason = reason, .message = message, .m = ch->m};
+}
+
+static void put_rollback(const member *m, cJSON *obj)
+{
+	cJSON *rollback = cJSON_CreateObject();
+	char hex[DIGEST_HEX_SIZE];
+	json_put_string(rollback, "id", m->rollback.id);
+	json_put_string(rollback, "refused", m->rollback.refused);
+	if (m->rollback.under_way) {
+		digest_hex(&m->rollback.sha256, hex);
+		json_put_int(rollback, "to", m->rollback.to);
+		json_put_string(rollback, "sha256", hex);
+	}
+	json_put(obj, "rollback", rollback);
 }
 
 static cJSON *member_encode(const member *m)
@@ -52,8 +69,14 @@ static cJSON *member_encode(const member *m)
 		}
 		json_put_string(deployed, "since", m->deployed.since);
 		json_put_string(deployed, "evalURL", m->deployed.eval_url);
+		if (m->deployed.back)
+			json_put_int(deployed, "of", m->deployed.of);
 		json_put(obj, "deployed", deployed);
 	}
+	if (m->rollback.id != NULL || m->rollback.under_way)
+		put_rollback(m, obj);
+	if (m->n_versions > 0)
+		versions_put(m, obj);
 	return obj;
 }
 
@@ -97,8 +120,9 @@ static void tell(cJSON *condition, const char *reason, const char *message)
 	put_text(condition, "message", message, CONDITION_MESSAGE_MAX + 1);
 }
 
-static cJSON *step_encode(const step *s, const char *time)
+static cJSON *step_encode(const step *s, bool last, const char *time)
 {
+	member m = s->m;
 	cJSON *condition = cJSON_CreateObject();
 	json_put_string(condition, "type", phase_name(s->phase));
 	json_put_string(condition, "status", "True");
@@ -106,7 +130,9 @@ static cJSON *step_encode(const step *s, const char *time)
 	json_put_string(condition, "lastHeartbeatTime", time);
 	json_put_string(condition, "lastTransitionTime", time);
 	tell(condition, s->reason, s->message);
-	put_data(condition, s->input, s->output, &s->m);
+	if (!last)
+		m.n_versions = 0;
+	put_data(condition, s->input, s->output, &m);
 	return condition;
 }
 
@@ -157,7 +183,7 @@ static int64_t mark_evaluated(arena *mem, listed *list, size_t n)
 static void mark(listed *list, size_t n, const member *last)
 {
 	arena *mem = arena_new();
-	int64_t evaluated = mark_evaluated(mem, list, n), deployed = last->has_deployed ? last->deployed.round : -1;
+	int64_t evaluated = mark_evaluated(mem, list, n), deployed = last->has_deployed && !last->deployed.back ? last->deployed.round : -1;
 	bool trained = false, of_evaluated = false, of_deployed = false;
 	list[n - 1].keep = true;
 	mark_input(mem, list, n, STAGE_TRAIN, last->round);
@@ -278,6 +304,22 @@ static void amend_last(cJSON *list, const member *m)
 	arena_free(mem);
 }
 
+/* The last condition is not the last any more. */
+static void strip_last(cJSON *list)
+{
+	arena *mem = arena_new();
+	cJSON *last = cJSON_GetArrayItem(list, cJSON_GetArraySize(list) - 1);
+	const cJSON *data = condition_data(mem, last);
+	cJSON *rest = cJSON_Duplicate(data, 1);
+	cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(rest, "ilmare"), "versions");
+	char *text = json_print(rest);
+	if (text != NULL)
+		cJSON_ReplaceItemInObjectCaseSensitive(last, "data", cJSON_CreateString(text));
+	free(text);
+	cJSON_Delete(rest);
+	arena_free(mem);
+}
+
 cJSON *change_patch(const job_view *v, const change *ch, const condition_limits *limits, int64_t unix_ms)
 {
 	char time[32];
@@ -291,8 +333,10 @@ cJSON *change_patch(const job_view *v, const change *ch, const condition_limits 
 		amend_last(list, &ch->m);
 	if (v->started && !phase_ended(v->pos.phase) && (ch->tells || (ch->n > 0 && v->reason[0] != '\0')))
 		tell_last(v, list, ch, time);
+	if (ch->n > 0 && v->started && v->m.n_versions > 0)
+		strip_last(list);
 	for (size_t i = 0; i < ch->n; i++)
-		cJSON_AddItemToArray(list, step_encode(&ch->steps[i], time));
+		cJSON_AddItemToArray(list, step_encode(&ch->steps[i], i + 1 == ch->n, time));
 	listed *all = mem_alloc((v->n_conditions + ch->n + 1) * sizeof *all);
 	cJSON_ArrayForEach(condition, list) {
 		const step *s = n >= v->n_conditions ? &ch->steps[n - v->n_conditions] : NULL;

@@ -103,12 +103,13 @@ void controller_secure(controller *c, bool secure);
 /* ---- what to do ---- */
 
 enum cloud_action_kind {
-	CLOUD_PATCH_STATUS, /* guarded by resourceVersion; done with the object as it is afterwards */
-	CLOUD_CREATE_POD,   /* done with the object; EXISTS: with the object that is there */
-	CLOUD_DELETE_POD,   /* with uid as precondition; NOT_FOUND counts as done */
-	CLOUD_PUBLISH,      /* QoS 1, no result; empty payload with `retained` clears */
-	CLOUD_EVENT,        /* Kubernetes Event or a log line; no result */
-	CLOUD_CREDENTIAL,   /* answer a request for credentials: QoS 0, not retained, and then controller_answered */
+	CLOUD_PATCH_STATUS,      /* guarded by resourceVersion; done with the object as it is afterwards */
+	CLOUD_PATCH_ANNOTATIONS, /* of a job; guarded by resourceVersion; done with the object as it is afterwards */
+	CLOUD_CREATE_POD,        /* done with the object; EXISTS: with the object that is there */
+	CLOUD_DELETE_POD,        /* with uid as precondition; NOT_FOUND counts as done */
+	CLOUD_PUBLISH,           /* QoS 1, no result; empty payload with `retained` clears */
+	CLOUD_EVENT,             /* Kubernetes Event or a log line; no result */
+	CLOUD_CREDENTIAL,        /* answer a request for credentials: QoS 0, not retained, and then controller_answered */
 	CLOUD_RAISE_EPOCH, /* a higher epoch than ours was seen: read the Lease; if it is ours store one above `above`, call controller_lead, then
 	                       done 0; if another holds it: controller_resign, then done CONFLICT */
 };
@@ -122,6 +123,10 @@ typedef struct cloud_action {
 			const char *ns, *name, *uid, *resource_version;
 			const cJSON *status; /* merge patch of .status: members that are not named stay, arrays are replaced */
 		} patch;
+		struct {
+			const char *ns, *name, *uid, *resource_version;
+			const cJSON *annotations; /* name → text, or null: it is to go. Those that are not named stay */
+		} annotate;
 		struct {
 			const char *ns, *name;
 			const cJSON *pod;

@@ -10,6 +10,7 @@
  *     explain.c       why it stands still, for people        reason.c       the same on the object itself
  *     reports.c       what arrived, and what it leads to
  *     conditions.c    a write to the conditions    pod.c         what a pod is made of      select.c, base_model.c  which model for what
+ *     rollback.c      an annotation that asks for an earlier model                          versions.c      which there are
  *   documents.c  what the topics should hold       publisher.c   what they hold, and the queue in between
  *   fleet.c      nodes: presence, inventory        dataset_status.c  statuses from the edge into Dataset.status
  *   credential.c which Secrets a node needs, and who gets their keys
@@ -45,6 +46,8 @@ enum {
 #define ANNOTATION_HOT "ilmare/hot-update"
 #define ANNOTATION_RETRAIN "ilmare/retrain-from"
 #define ANNOTATION_FIRST "ilmare/first-sample"
+#define ANNOTATION_ROLLBACK "ilmare/rollback-to" /* the user's: a round */
+#define ANNOTATION_TAKEN "ilmare/rollback"       /* ours: see rollback.c */
 #define KIND_JOB "IncrementalLearningJob"
 
 typedef struct job job;
@@ -140,6 +143,13 @@ void model_status_look(controller *c, model_object *m);
 
 /* ---- job_view.c ---- */
 
+typedef struct kept_version { /* a deployed model that is kept */
+	int64_t round;
+	digest sha256;
+	const char *url;
+	const char *base_url, *base_format; /* what training would go on from; url NULL: the initial Model */
+} kept_version;
+
 typedef struct member { /* `ilmare` in a condition's data */
 	int64_t round, failures;
 	bool has_cursor;
@@ -153,7 +163,18 @@ typedef struct member { /* `ilmare` in a condition's data */
 		const char *eval_url; /* of the Model to compare with, which was replaced too; NULL: none */
 		bool has_sha256;
 		digest sha256;
+		bool back; /* by a rollback, to the version of this round: */
+		int64_t of;
 	} deployed;
+	kept_version *versions; /* newest first */
+	size_t n_versions;
+	struct {
+		const char *id;      /* of the annotation that was decided last; NULL: none that may still be there */
+		const char *refused; /* that one; NULL: it was not */
+		bool under_way;      /* this round's deployment is one, to this version: */
+		int64_t to;
+		digest sha256;
+	} rollback;
 } member;
 
 typedef struct results {
@@ -209,6 +230,7 @@ typedef struct job_view {
 	const char *output_dir, *credential;
 	enum retrain_from retrain;
 	bool first_sample_end;
+	const char *rollback_to, *rollback_taken; /* annotations, as they are; NULL: absent */
 	/* status */
 	const cJSON *conditions;
 	condition_note *notes; /* one for each */
@@ -271,6 +293,22 @@ cJSON *change_patch(const job_view *v, const change *ch, const condition_limits 
 void summary_put(const job_view *v, const change *ch, cJSON *status);
 /* Models with their metrics bounded; *truncated says whether something was left out. */
 cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t metrics_max, bool *truncated);
+
+/* ---- versions.c ---- */
+
+const kept_version *version_find(const member *m, int64_t round); /* NULL: it is not kept */
+char *versions_text(arena *mem, const member *m);                 /* "0, 3, 6"; "" if there are none */
+void versions_read(arena *mem, const cJSON *obj, member *m);
+void versions_put(const member *m, cJSON *obj);
+/* Into the change, if the report tells them. */
+void versions_take(const job *j, const report *r, change *ch);
+
+/* ---- rollback.c ---- */
+
+/* Take, decide or clean up; true: a flight was planned. */
+bool rollback_plan(controller *c, job *j);
+void rollback_annotated(controller *c, job *j, int code, const char *text, int64_t retry_after_ms);
+const char *rollback_message(arena *mem, const member *m);
 
 /* ---- select.c, base_model.c ---- */
 
@@ -364,7 +402,11 @@ struct job {
 	char *inference_refused; /* what the cluster said of the pod that is to serve; NULL: nothing */
 	int64_t answered_at;     /* last answer to a report that did not match; -1 */
 	int64_t wake;
-	char *event_seen;                                                                 /* the last warning, said once */
+	int64_t annotate_at, annotate_delay; /* not before; of the last that failed */
+	char *annotate_error;                /* why it did; NULL: it did not */
+	bool annotate_denied;
+	char *refusal_said; /* id of the last refused rollback that an Event was made for */
+	char *event_seen;   /* the last warning, said once */
 	char state_reason[TEXT_MAX_REASON + 1], state_message[CONDITION_MESSAGE_MAX + 1]; /* why it waits, beside the condition's own */
 	bool state_warns;                                                                 /* it is a warning */
 	char tell_reason[TEXT_MAX_REASON + 1]; /* to be written on the object, since (-1: none), and not before */
@@ -391,7 +433,7 @@ void job_warn(controller *c, job *j, const char *reason, const char *message);
 
 /* ---- flights.c ---- */
 
-enum flight_tells { TELLS_POSITION, TELLS_REASON, TELLS_COUNTS };
+enum flight_tells { TELLS_POSITION, TELLS_REASON, TELLS_COUNTS, TELLS_ANNOTATIONS };
 
 struct flight {
 	flight *next;
@@ -418,6 +460,7 @@ struct flight {
 
 flight *flight_status(controller *c, job *j, cJSON *status); /* the merge patch is taken */
 flight *flight_patch(controller *c, job *j, const change *ch);
+flight *flight_annotate(controller *c, job *j, cJSON *annotations); /* taken */
 flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *body);
 flight *flight_delete(controller *c, job *j, pod *p);
 /* node_name: whose backlog it belongs to; NULL: nobody's. */

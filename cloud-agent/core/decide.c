@@ -1,6 +1,6 @@
 /* A look at one job: at most one write, and when to look again.
  *
- * Order: the beginning; what a report leads to; what the pods of the present stage lead to; pods that have to go; the pod that serves. A
+ * Order: the beginning; a rollback that was asked for; what a report leads to; what the pods of the present stage lead to; pods that have to go; the pod that serves. A
  * job that is being deleted gets nothing any more: no pod, no patch; its documents stay until the object is gone, so that devices drop it
  * when there is nothing left to come back.
  *
@@ -21,6 +21,10 @@ int64_t position_deadline(const job *j, int64_t limit_ms)
 void change_end_round(change *ch, enum stage stage, enum phase phase, const char *reason, const char *message)
 {
 	ch->m.failures = phase == PHASE_FAILED ? ch->m.failures + 1 : 0;
+	if (ch->m.rollback.under_way && phase == PHASE_COMPLETED && reason == NULL) {
+		reason = "RolledBack";
+		message = rollback_message(ch->mem, &ch->m);
+	}
 	change_add(ch, stage, phase, reason, message);
 }
 
@@ -51,6 +55,7 @@ bool next_round_add(controller *c, job *j, change *ch)
 		ended_message(ch->mem, ended, last != NULL ? last->reason : j->view->reason, last != NULL ? last->message : j->view->message);
 	ch->m.round++;
 	ch->m.node = ch->m.pod_uid = ch->m.dataset = NULL;
+	ch->m.rollback.under_way = false;
 	change_add(ch, STAGE_TRAIN, PHASE_WAITING, NULL, message);
 	return true;
 }
@@ -173,7 +178,7 @@ static void plan(controller *c, job *j)
 		begin(c, j);
 		return;
 	}
-	if (reports_apply(c, j) || plan_stage(c, j) || pods_reap(c, j))
+	if (rollback_plan(c, j) || reports_apply(c, j) || plan_stage(c, j) || pods_reap(c, j))
 		return;
 	inference_ensure(c, j);
 }

@@ -45,6 +45,21 @@ static void add_copy(const job_view *v, const model *to, desired *d)
 	d->copies[d->n_copies++] = (deploy_copy){.from = bare(from), .to = bare(to)};
 }
 
+/* The version to the Model that serves; and to the one that is compared with, if it takes the same. */
+static void add_rollback(const job_view *v, const facts *f, arena *mem, desired *d)
+{
+	const kept_version *from = version_find(&v->m, v->m.rollback.to);
+	d->has_rollback = true;
+	d->rollback_round = v->m.rollback.to;
+	d->rollback_sha256 = v->m.rollback.sha256;
+	if (from == NULL || (d->roles & ROLE_DEPLOY) == 0)
+		return;
+	d->copies = arena_alloc(mem, 2 * sizeof *d->copies);
+	d->copies[d->n_copies++] = (deploy_copy){.from = {.format = f->deploy->format, .url = from->url}, .to = bare(f->deploy)};
+	if (f->eval != NULL && f->eval != f->deploy && strcmp(f->eval->format, f->deploy->format) == 0)
+		d->copies[d->n_copies++] = (deploy_copy){.from = {.format = f->eval->format, .url = from->url}, .to = bare(f->eval)};
+}
+
 static void add_copies(const job_view *v, const facts *f, arena *mem, desired *d)
 {
 	if (!v->trained.there)
@@ -92,7 +107,9 @@ char *document_desired(controller *c, job *j, const char *node_name, const stamp
 	desired d = {.ts = time, .node = node_name, .job = {.ns = j->ns, .name = j->name, .uid = j->uid}, .roles = roles, .position = v->pos};
 	d.worker_ended = f->worker_ended;
 	add_history(v, &d);
-	if (v->pos.stage == STAGE_DEPLOY) {
+	if (v->pos.stage == STAGE_DEPLOY && v->m.rollback.under_way) {
+		add_rollback(v, f, mem, &d);
+	} else if (v->pos.stage == STAGE_DEPLOY) {
 		d.eval_results = v->evaluated.models;
 		d.n_eval_results = v->evaluated.n;
 		if ((roles & ROLE_DEPLOY) != 0)
@@ -194,6 +211,11 @@ char *document_state(controller *c, job *j, const stamp *s)
 	st.has_deployed_sha256 = v->m.deployed.has_sha256;
 	st.deployed_sha256 = v->m.deployed.sha256;
 	st.deployed_since = v->m.deployed.since;
+	st.has_deployed_of = v->m.deployed.back;
+	st.deployed_of = v->m.deployed.of;
+	st.versions = arena_alloc(mem, (v->m.n_versions + 1) * sizeof *st.versions);
+	for (size_t i = 0; i < v->m.n_versions; i++)
+		st.versions[st.n_versions++] = v->m.versions[i].round;
 	st.failures = v->m.failures;
 	if (s != NULL) {
 		st.stamp = *s;

@@ -123,6 +123,14 @@ flight *flight_patch(controller *c, job *j, const change *ch)
 	return f;
 }
 
+flight *flight_annotate(controller *c, job *j, cJSON *annotations)
+{
+	flight *f = flight_status(c, j, annotations);
+	f->kind = CLOUD_PATCH_ANNOTATIONS;
+	f->tells = TELLS_ANNOTATIONS;
+	return f;
+}
+
 flight *flight_create(controller *c, job *j, enum worker_kind kind, int64_t round, const char *name, cJSON *body)
 {
 	flight *f = flight_new(c, CLOUD_CREATE_POD, OBJECT_POD, j->ns, name, job_facts(c, j)->dataset_node);
@@ -177,6 +185,13 @@ bool flight_next(controller *c, cloud_action *out)
 		out->patch.uid = f->uid;
 		out->patch.resource_version = f->rv;
 		out->patch.status = f->body;
+	} else if (f->kind == CLOUD_PATCH_ANNOTATIONS) {
+		c->count.patches++;
+		out->annotate.ns = f->ns;
+		out->annotate.name = f->name;
+		out->annotate.uid = f->uid;
+		out->annotate.resource_version = f->rv;
+		out->annotate.annotations = f->body;
 	} else if (f->kind == CLOUD_CREATE_POD) {
 		out->create.ns = f->ns;
 		out->create.name = f->name;
@@ -238,9 +253,11 @@ static void report_remove(job *j, const report *r)
 	}
 }
 
-static void flight_told(controller *c, job *j, const flight *f, int code, int64_t retry_after_ms)
+static void flight_told(controller *c, job *j, const flight *f, int code, const char *text, int64_t retry_after_ms)
 {
-	if (f->tells == TELLS_REASON)
+	if (f->tells == TELLS_ANNOTATIONS)
+		rollback_annotated(c, j, code, text, retry_after_ms);
+	else if (f->tells == TELLS_REASON)
 		reason_told(c, j, code, retry_after_ms);
 	else
 		counts_told(c, j, code, retry_after_ms);
@@ -250,7 +267,7 @@ static void patch_applied(controller *c, flight *f, cJSON *object)
 {
 	job *j = f->job;
 	if (f->tells != TELLS_POSITION)
-		flight_told(c, j, f, 0, 0);
+		flight_told(c, j, f, 0, NULL, 0);
 	else
 		j->retry_at = j->retry_delay = 0;
 	report_remove(j, f->report);
@@ -300,7 +317,7 @@ static void patch_answered(controller *c, flight *f, int code, const char *text,
 	cJSON_Delete(object);
 	if (f->tells != TELLS_POSITION) {
 		c->count.cluster_failures++;
-		flight_told(c, j, f, code, retry_after_ms);
+		flight_told(c, j, f, code, text, retry_after_ms);
 		return;
 	}
 	if (code == ERROR_LIMIT && !f->compact)

@@ -112,6 +112,8 @@ static void job_free(controller *c, job *j)
 	free(j->kill_message);
 	free(j->refused);
 	free(j->inference_refused);
+	free(j->annotate_error);
+	free(j->refusal_said);
 	free(j->event_seen);
 	free(j);
 }

@@ -101,10 +101,23 @@ static void read_deployed(member *m, const cJSON *obj)
 	json_get_string(deployed, "", "url", &m->deployed.url, NULL);
 	json_get_string(deployed, "", "since", &m->deployed.since, NULL);
 	json_get_string(deployed, "", "evalURL", &m->deployed.eval_url, NULL);
+	m->deployed.back = json_get_int(deployed, "", "of", 0, DOCUMENT_MAX_INT, &m->deployed.of, NULL) == 1;
 	m->deployed.has_sha256 = json_get_string(deployed, "", "sha256", &hex, NULL) == 1 && digest_parse(hex, &m->deployed.sha256) == 0;
 }
 
-/* False if there is no member of ours. */
+static void read_rollback(member *m, const cJSON *obj)
+{
+	const cJSON *rollback = json_member(obj, "rollback");
+	const char *hex = NULL;
+	json_get_string(rollback, "", "id", &m->rollback.id, NULL);
+	json_get_string(rollback, "", "refused", &m->rollback.refused, NULL);
+	m->rollback.under_way = json_get_int(rollback, "", "to", 0, DOCUMENT_MAX_INT, &m->rollback.to, NULL) == 1 &&
+		json_get_string(rollback, "", "sha256", &hex, NULL) == 1 && digest_parse(hex, &m->rollback.sha256) == 0;
+	if (m->rollback.id == NULL)
+		m->rollback.refused = NULL;
+}
+
+/* False if there is no member of ours. The versions are read where they count. */
 static bool read_member(const cJSON *data, member *m)
 {
 	const cJSON *obj = json_member(data, "ilmare");
@@ -117,6 +130,7 @@ static bool read_member(const cJSON *data, member *m)
 	json_get_string(obj, "ilmare", "podUID", &m->pod_uid, NULL);
 	json_get_string(obj, "ilmare", "dataset", &m->dataset, NULL);
 	read_deployed(m, obj);
+	read_rollback(m, obj);
 	return true;
 }
 
@@ -288,6 +302,7 @@ static void read_position(job_view *v, const cJSON *last)
 		v->since_unix = 0;
 	if (!read_member(data, &v->m) || note->stage < 0)
 		return;
+	versions_read(v->mem, json_member(data, "ilmare"), &v->m);
 	v->started = true;
 	v->pos = (position){.round = v->m.round, .stage = (enum stage)note->stage, .phase = (enum phase)note->phase};
 }
@@ -307,6 +322,13 @@ static const char *round_folder(job_view *v)
 	return folder;
 }
 
+static const char *annotation(const cJSON *object, const char *name)
+{
+	const char *text = NULL;
+	json_get_string(json_member(json_member(object, "metadata"), "annotations"), "", name, &text, NULL);
+	return text;
+}
+
 job_view *job_view_new(const cJSON *object, data_cache *cache)
 {
 	arena *mem = arena_new();
@@ -319,6 +341,8 @@ job_view *job_view_new(const cJSON *object, data_cache *cache)
 	v->has_summary = object_text(object, "status", "phase")[0] != '\0';
 	v->summary_reason = object_text(object, "status", "reason");
 	job_spec_read(v, object);
+	v->rollback_to = annotation(object, ANNOTATION_ROLLBACK);
+	v->rollback_taken = annotation(object, ANNOTATION_TAKEN);
 	v->has_start_time = object_text(object, "status", "startTime")[0] != '\0';
 	v->conditions = json_member(json_member(object, "status"), "conditions");
 	if (!cJSON_IsArray(v->conditions) || v->conditions->child == NULL)

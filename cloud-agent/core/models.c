@@ -121,7 +121,7 @@ static cJSON *metrics_of(const job_view *v)
 {
 	const results *r = &v->evaluated;
 	metric_expr e = {0};
-	if (!r->there || r->round != v->m.deployed.round || r->n == 0 || r->models[0].metrics == NULL)
+	if (!r->there || v->m.deployed.back || r->round != v->m.deployed.round || r->n == 0 || r->models[0].metrics == NULL)
 		return NULL;
 	if (v->spec_error == NULL && v->deploy.has_condition && metric_parse(v->deploy.metric, &e, NULL) != 0)
 		e.name[0] = '\0';

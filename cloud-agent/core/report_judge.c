@@ -80,6 +80,14 @@ static bool begins_elsewhere(const job_view *v, const report *r)
 	return takes && v->m.has_cursor && r->has_range && r->range.from != v->m.cursor.sample;
 }
 
+/* The model that it says is in place is not the one that was to be put there: it is of a deployment that never was, since the cluster was set
+ * back to before it. */
+static bool of_another(const job_view *v, const report *r)
+{
+	return r->position.stage == STAGE_DEPLOY && v->pos.phase != PHASE_WAITING && v->m.rollback.under_way && r->has_sha256 &&
+		!digest_equal(&r->sha256, &v->m.rollback.sha256);
+}
+
 enum verdict report_judge(const job_view *v, bool hot, const judge_nodes *nodes, const report *r, enum phase *to, const char **why)
 {
 	*why = "the job has not begun";
@@ -104,6 +112,9 @@ enum verdict report_judge(const job_view *v, bool hot, const judge_nodes *nodes,
 		return VERDICT_IGNORE;
 	*why = "its samples do not begin at the cursor";
 	if (begins_elsewhere(v, r))
+		return VERDICT_IGNORE;
+	*why = "it is of another deployment";
+	if (of_another(v, r))
 		return VERDICT_IGNORE;
 	*to = row->what == REPORT_WRITTEN && hot ? PHASE_RUNNING : row->to;
 	*why = "accepted";

@@ -120,6 +120,13 @@ static void record_deployed(const controller *c, const job *j, const report *r, 
 	ch->m.deployed.since = arena_strdup(ch->mem, time);
 	ch->m.deployed.has_sha256 = r->has_sha256;
 	ch->m.deployed.sha256 = r->sha256;
+	ch->m.deployed.back = ch->m.rollback.under_way;
+	ch->m.deployed.of = ch->m.rollback.to;
+	if (ch->m.rollback.under_way && !r->has_sha256) {
+		ch->m.deployed.has_sha256 = true;
+		ch->m.deployed.sha256 = ch->m.rollback.sha256;
+	}
+	versions_take(j, r, ch);
 }
 
 static bool apply_deploy(controller *c, job *j, const report *r, enum phase to, change *ch)

@@ -124,6 +124,17 @@ static int keep_versions(const deploy_plan *plan, const char *versions, const mo
 	return code == 0 ? keep_new(plan, versions, model, err) : code;
 }
 
+/* Of another job, which had this folder before. */
+static bool is_foreign(const deploy_plan *plan, const char *versions, int64_t number)
+{
+	char *folder = mem_printf("%s/%lld", versions, (long long)number);
+	version told;
+	bool foreign = version_read(folder, &told, NULL) == 0 && plan->uid != NULL && told.uid != NULL && strcmp(told.uid, plan->uid) != 0;
+	version_fini(&told);
+	free(folder);
+	return foreign;
+}
+
 static bool stays(const deploy_plan *plan, int64_t number)
 {
 	return number == 0 || number == plan->round || (plan->back != NULL && number == plan->back->of);
@@ -135,12 +146,15 @@ static void prune(const deploy_plan *plan, const char *versions)
 	size_t n, kept = 0, keep = plan->keep > 0 ? plan->keep : DEPLOY_KEEP_DEFAULT;
 	int64_t *all;
 	numbered_list(versions, &all, &n, NULL);
-	for (size_t i = 0; i < n; i++) {
-		if (stays(plan, all[i]) || kept + 1 < keep) {
-			kept += !stays(plan, all[i]);
-			continue;
+	for (int foreign = 0; foreign < 2; foreign++) {
+		for (size_t i = 0; i < n; i++) {
+			if (stays(plan, all[i]) || is_foreign(plan, versions, all[i]) != (foreign == 1))
+				continue;
+			if (kept + 1 < keep)
+				kept++;
+			else
+				(void)numbered_remove(versions, all[i], NULL);
 		}
-		(void)numbered_remove(versions, all[i], NULL);
 	}
 	free(all);
 }
@@ -278,7 +292,7 @@ int deploy_run(const deploy_plan *plan, model_info *out, error *err)
 
 /* ---- what is kept ---- */
 
-int deploy_versions(const char *output_dir, deploy_version **all, size_t *n, error *err)
+int deploy_versions(const char *output_dir, const char *uid, deploy_version **all, size_t *n, error *err)
 {
 	char *versions = mem_printf("%s/deployed", output_dir);
 	int64_t *numbers;
@@ -289,7 +303,9 @@ int deploy_versions(const char *output_dir, deploy_version **all, size_t *n, err
 	for (size_t i = 0; i < n_numbers; i++) {
 		char *folder = mem_printf("%s/%lld", versions, (long long)numbers[i]);
 		version told;
-		if (version_read(folder, &told, NULL) == 0 && told.name != NULL && told.round == numbers[i]) {
+		bool ours =
+			version_read(folder, &told, NULL) == 0 && (told.round == 0 || uid == NULL || (told.uid != NULL && strcmp(told.uid, uid) == 0));
+		if (ours && told.name != NULL && told.round == numbers[i]) {
 			*all = mem_resize_array(*all, *n + 1, sizeof **all);
 			(*all)[(*n)++] = (deploy_version){.round = told.round, .name = mem_strdup(told.name), .sha256 = told.sha256};
 		}

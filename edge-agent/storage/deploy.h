@@ -5,7 +5,8 @@
  *      `deployed/0` without a model says so.
  *   2. The new model is kept as `{outputDir}/deployed/{round}/{name}`. What there is to know of a version is beside its model (version.h).
  *   3. The steps, as given: each copies a model (model.h) or writes a small file.
- *   4. Of the versions beside 0, all but the newest ones, this round's, and the one that a rollback goes back to are removed.
+ *   4. Of the versions beside 0, all but the newest ones of this job, this round's, and the one that a rollback goes back to are removed: those
+ *      of a job that had the folder before go first.
  * A rollback is a deployment whose model is a version's: first of all its digest has to be the one that was recorded (else CORRUPT); it stays a
  * version itself, so that it is there if this has to be run again.
  * Before all that: where a file would take a folder's place, or a folder a file's, the deployment is refused (INVALID) and nothing is touched,
@@ -59,8 +60,9 @@ typedef struct deploy_version {
 	char *name;
 	digest sha256;
 } deploy_version;
-/* The versions below an output folder that hold a model and tell what it is, newest first. None is no error. */
-int deploy_versions(const char *output_dir, deploy_version **all, size_t *n, error *err);
+/* The versions below an output folder that hold a model and tell what it is, newest first. None is no error. uid: of this job alone, and what
+ * was there first; NULL: of any. */
+int deploy_versions(const char *output_dir, const char *uid, deploy_version **all, size_t *n, error *err);
 void deploy_versions_free(deploy_version *all, size_t n);
 
 #endif

@@ -157,6 +157,11 @@ static void perform(world *w, cloud *c, const cloud_action *a)
 		c->patches++;
 		api_patch(w, c, a);
 		return;
+	case CLOUD_PATCH_ANNOTATIONS:
+		track_write_allowed(w, c, "annotate");
+		c->patches++;
+		api_annotate(w, c, a);
+		return;
 	case CLOUD_CREATE_POD:
 		track_write_allowed(w, c, "create");
 		c->creates++;

@@ -205,6 +205,29 @@ static void do_patch(world *w, call *k)
 	cJSON_Delete(k->body);
 }
 
+static void do_annotate(world *w, call *k)
+{
+	object *o = object_find(w, OBJECT_JOB, k->name);
+	cJSON *annotations, *part;
+
+	if (o == NULL) {
+		k->code = ERROR_NOT_FOUND;
+	} else if (strcmp(o->uid, k->uid) != 0 || strcmp(object_version(o), k->version) != 0) {
+		k->code = ERROR_CONFLICT;
+	} else {
+		annotations = cJSON_GetObjectItemCaseSensitive(metadata_of(o), "annotations");
+		cJSON_ArrayForEach(part, k->body) {
+			cJSON_DeleteItemFromObjectCaseSensitive(annotations, part->string);
+			if (cJSON_IsString(part))
+				json_put_string(annotations, part->string, part->valuestring);
+		}
+		say(w, "cluster: annotations of %s are changed by %s", o->name, k->c->name);
+		object_changed(w, o);
+		k->answer = cJSON_Duplicate(o->json, 1);
+	}
+	cJSON_Delete(k->body);
+}
+
 static void do_create(world *w, call *k)
 {
 	object *o = object_find(w, OBJECT_POD, k->name);
@@ -250,6 +273,8 @@ static void perform(world *w, void *obj, void *data)
 	} else {
 		if (k->kind == CLOUD_PATCH_STATUS)
 			do_patch(w, k);
+		else if (k->kind == CLOUD_PATCH_ANNOTATIONS)
+			do_annotate(w, k);
 		else if (k->kind == CLOUD_CREATE_POD)
 			do_create(w, k);
 		else
@@ -284,6 +309,11 @@ static void begin(world *w, cloud *c, const cloud_action *a, const char *name, c
 void api_patch(world *w, cloud *c, const cloud_action *a)
 {
 	begin(w, c, a, a->patch.name, a->patch.uid, a->patch.resource_version, a->patch.status);
+}
+
+void api_annotate(world *w, cloud *c, const cloud_action *a)
+{
+	begin(w, c, a, a->annotate.name, a->annotate.uid, a->annotate.resource_version, a->annotate.annotations);
 }
 
 void api_create(world *w, cloud *c, const cloud_action *a)

@@ -81,6 +81,7 @@ typedef struct work {
 	edge_action a;
 	edge_result r;
 	size_t step;
+	edge_version versions[16];
 } work;
 
 static void work_done(world *w, void *obj, void *data)
@@ -261,6 +262,33 @@ static int write_eval(world *w, device *d, work *k)
 	return 0;
 }
 
+/* What serves at first, once, and the new one. */
+static void keep_versions(world *w, device *d, work *k, uint64_t content)
+{
+	disk *files = disk_of(w, d, k->a.deploy.output_dir);
+	const char *served = k->a.deploy.copies[0].to.url;
+
+	version_keep(files, k->a.deploy.output_dir, 0, k->a.deploy.uid, model_get(disk_of(w, d, served), served));
+	version_keep(files, k->a.deploy.output_dir, k->a.deploy.round, k->a.deploy.uid, content);
+}
+
+static void tell_versions(world *w, device *d, work *k)
+{
+	disk *files = disk_of(w, d, k->a.deploy.output_dir);
+	int64_t rounds[16];
+	size_t n;
+
+	version_prune(files, k->a.deploy.output_dir, k->a.deploy.round, k->a.deploy.of, k->a.deploy.uid);
+	n = version_list(files, k->a.deploy.output_dir, k->a.deploy.uid, rounds, 16);
+	for (size_t i = 0; i < n; i++) {
+		k->versions[i] = (edge_version){.round = rounds[i],
+			.name = rounds[i] == 0 ? "first" : k->a.deploy.uid,
+			.sha256 = content_digest(version_recorded(files, k->a.deploy.output_dir, rounds[i], k->a.deploy.uid))};
+	}
+	k->r.deploy.versions = k->versions;
+	k->r.deploy.n_versions = n;
+}
+
 /* One copy after the other: each may be the last before a crash. */
 static int deploy_step(world *w, device *d, work *k)
 {
@@ -273,12 +301,17 @@ static int deploy_step(world *w, device *d, work *k)
 				return fail(k, ERROR_NOT_FOUND, "a model is not there");
 		}
 		k->r.deploy.sha256 = content_digest(content);
+		if (k->a.deploy.back && !digest_equal(&k->r.deploy.sha256, &k->a.deploy.of_sha256))
+			return fail(k, ERROR_CORRUPT, "the version is not what was deployed");
+		keep_versions(w, d, k, content);
 	}
 	say(w, "%s: copies %s to %s", d->name, c->from.url, c->to.url);
 	model_put(disk_of(w, d, c->to.url), c->to.url, content);
 	track_deploy(w, d, k->a.deploy.uid, c->to.url, content);
 	if (k->step == 0 && k->a.deploy.hot)
 		worker_hot(w, d, k->a.deploy.ns, k->a.deploy.job, content);
+	if (k->step + 1 == k->a.deploy.n)
+		tell_versions(w, d, k);
 	return 0;
 }
 

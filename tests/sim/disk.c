@@ -113,6 +113,77 @@ void model_put(disk *k, const char *url, uint64_t content)
 	strncpy(k->models[k->n_models++].url, url, sizeof(k->models[0].url) - 1);
 }
 
+/* ---- versions ---- */
+
+enum { VERSIONS_KEPT = 3 };
+
+void version_url(char *out, size_t size, const char *output_dir, int64_t round, const char *uid)
+{
+	snprintf(out, size, "%s/deployed/%lld/%s", output_dir, (long long)round, round == 0 ? "first" : uid);
+}
+
+void version_keep(disk *k, const char *output_dir, int64_t round, const char *uid, uint64_t content)
+{
+	char url[192];
+
+	version_url(url, sizeof(url) - 1, output_dir, round, uid);
+	for (size_t i = 0; i < k->n_models && round == 0; i++) {
+		if (strcmp(k->models[i].url, url) == 0)
+			return; /* also if there was nothing */
+	}
+	model_put(k, url, content);
+	/* What it was is written down beside it. */
+	strcat(url, "#");
+	model_put(k, url, content);
+}
+
+uint64_t version_recorded(const disk *k, const char *output_dir, int64_t round, const char *uid)
+{
+	char url[192];
+
+	version_url(url, sizeof(url) - 1, output_dir, round, uid);
+	strcat(url, "#");
+	return model_get(k, url);
+}
+
+size_t version_list(const disk *k, const char *output_dir, const char *uid, int64_t *rounds, size_t max)
+{
+	size_t n = 0;
+	char url[192];
+
+	for (size_t i = 0; i < k->n_models && n < max; i++) {
+		size_t len = strlen(output_dir);
+		int64_t round;
+
+		if (strncmp(k->models[i].url, output_dir, len) != 0 || strncmp(k->models[i].url + len, "/deployed/", 10) != 0)
+			continue;
+		round = strtoll(k->models[i].url + len + 10, NULL, 10);
+		version_url(url, sizeof(url), output_dir, round, uid);
+		if (strcmp(url, k->models[i].url) != 0 || k->models[i].content == 0)
+			continue;
+		rounds[n++] = round;
+		for (size_t p = n - 1; p > 0 && rounds[p] > rounds[p - 1]; p--) {
+			rounds[p] = rounds[p - 1];
+			rounds[p - 1] = round;
+		}
+	}
+	return n;
+}
+
+void version_prune(disk *k, const char *output_dir, int64_t round, int64_t of, const char *uid)
+{
+	int64_t rounds[64];
+	size_t n = version_list(k, output_dir, uid, rounds, 64), kept = 0;
+	char url[192];
+
+	for (size_t i = 0; i < n; i++) {
+		if (rounds[i] == 0 || rounds[i] == round || rounds[i] == of || kept++ + 1 < VERSIONS_KEPT)
+			continue;
+		version_url(url, sizeof(url), output_dir, rounds[i], uid);
+		model_put(k, url, 0);
+	}
+}
+
 static uint64_t mix(uint64_t a, uint64_t b)
 {
 	uint64_t z = (a ^ (b * UINT64_C(0x9E3779B97F4A7C15))) + UINT64_C(0xD1B54A32D192ED03);

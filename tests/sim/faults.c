@@ -351,6 +351,61 @@ static void job_edited(world *w, void *obj, void *data)
 	job_edit_random(w, any_job(w));
 }
 
+static void ask(world *w, job_setup *j)
+{
+	int64_t rounds[16];
+	char value[16];
+	size_t n;
+
+	if (j->object == NULL)
+		return;
+	n = version_list(disk_of(w, j->deploy_node, j->output_dir), j->output_dir, j->object->uid, rounds, 16);
+	if (n > 0 && chance(w, 0.8))
+		snprintf(value, sizeof(value), "%lld", (long long)rounds[rnd(w) % n]);
+	else if (chance(w, 0.7))
+		snprintf(value, sizeof(value), "%lld", (long long)rnd_range(w, 0, j->object->track->pos.round + 2));
+	else
+		snprintf(value, sizeof(value), "%s", chance(w, 0.5) ? "" : "last");
+	job_ask(w, j, value);
+}
+
+static void ask_again(world *w, void *obj, void *data)
+{
+	(void)data;
+	if (!w->quiet)
+		ask(w, obj);
+}
+
+static void job_asked(world *w, void *obj, void *data)
+{
+	job_setup *j = any_job(w);
+
+	(void)obj;
+	(void)data;
+	ask(w, j);
+	/* Once more, perhaps while the first is being taken. */
+	if (chance(w, 0.5))
+		at(w, w->now + (chance(w, 0.5) ? rnd_range(w, 10, 500) : span(w)), ask_again, j, NULL);
+}
+
+/* A version on the disk is not what it was, or not there. */
+static void version_spoiled(world *w, void *obj, void *data)
+{
+	job_setup *j = any_job(w);
+	disk *k = disk_of(w, j->deploy_node, j->output_dir);
+	int64_t rounds[16];
+	char url[192];
+	size_t n;
+
+	(void)obj;
+	(void)data;
+	if (j->object == NULL || (n = version_list(k, j->output_dir, j->object->uid, rounds, 16)) == 0)
+		return;
+	version_url(url, sizeof(url), j->output_dir, rounds[rnd(w) % n], j->object->uid);
+	say(w, "%s is spoiled", url);
+	model_put(k, url, chance(w, 0.5) ? 0 : ++w->next_content);
+}
+
 /* ---- a cluster that is put back ---- */
 
 static void cloud_again(world *w, void *obj, void *data)
@@ -411,6 +466,8 @@ static const struct fault {
 	{model_away, 0.15},
 	{dataset_away, 0.1},
 	{job_edited, 0.35},
+	{job_asked, 0.4},
+	{version_spoiled, 0.1},
 	{cluster_saved, 0.12},
 };
 
@@ -473,6 +530,8 @@ void faults_end(world *w)
 	for (size_t i = 0; i < w->n_jobs; i++) {
 		models_create(w, &w->jobs[i]);
 		job_edit_plain(w, &w->jobs[i]);
+		if (chance(w, 0.2))
+			ask(w, &w->jobs[i]);
 	}
 	for (size_t i = 0; i < w->n_files; i++) {
 		dataset_create(w, (int)i);

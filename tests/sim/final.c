@@ -45,7 +45,11 @@ bool world_settled(world *w)
 	for (size_t i = 0; i < w->n_tracks; i++) {
 		const track *t = w->tracks[i];
 		char at_text[48];
+		bool asks = t->alive && job_asks(t->job->object);
 
+		if (asks && w->quiet && w->now - longest(longest(t->since, t->asked_at), w->last_fault) > period)
+			violated(w, 4, "%s (%s) has been asked for a rollback in vain", t->job->name, t->uid);
+		all = all && !asks;
 		if (!t->alive || (t->placed && waits_for_samples(w, t)))
 			continue;
 		all = false;
@@ -297,5 +301,7 @@ void final_checks(world *w)
 		check_serving(w, t);
 		check_model(w, t);
 		check_reason(w, t);
+		if (t->n_decided != t->n_asks)
+			violated(w, 3, "%s: %d rollbacks were asked for, %d decided", t->uid, t->n_asks, t->n_decided);
 	}
 }

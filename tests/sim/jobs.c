@@ -146,6 +146,21 @@ void job_edit(world *w, job_setup *j)
 	object_changed(w, j->object);
 }
 
+void job_ask(world *w, job_setup *j, const char *round)
+{
+	cJSON *annotations;
+
+	if (j->object == NULL)
+		return;
+	annotations = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(j->object->json, "metadata"), "annotations");
+	if (json_member(annotations, "ilmare/rollback-to") != NULL || j->object->track->n_asks == SIM_ASKS_MAX)
+		return;
+	say(w, "job %s is to go back to round %s", j->name, round);
+	json_put_string(annotations, "ilmare/rollback-to", round);
+	track_ask(w, j->object->track, round);
+	object_changed(w, j->object);
+}
+
 void job_read_other(world *w, job_setup *j, int file)
 {
 	if (file == j->file)

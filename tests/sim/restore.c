@@ -98,6 +98,10 @@ static void rounds_back(track *t, const track *before)
 		memcpy(r->creates, then->creates, sizeof(r->creates));
 		r->trained = then->trained;
 		r->decided = then->decided;
+		r->back = then->back;
+		r->back_to = then->back_to;
+		r->has_sha256 = then->has_sha256;
+		r->sha256 = then->sha256;
 	}
 }
 
@@ -114,6 +118,10 @@ static void track_back(world *w, track *t, const track *before)
 	t->has_sha256 = before->has_sha256;
 	t->deployed_round = before->deployed_round;
 	t->sha256 = before->sha256;
+	t->n_asks = before->n_asks;
+	t->n_decided = before->n_decided;
+	memcpy(t->asks, before->asks, sizeof(t->asks));
+	memcpy(t->ask_id, before->ask_id, sizeof(t->ask_id));
 	t->displaced = t->set_back = true;
 	track_rebuild(w, t);
 }

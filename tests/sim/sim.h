@@ -26,7 +26,7 @@
 #define MINUTES(n) ((int64_t)(n)*60 * 1000)
 #define HOURS(n) ((int64_t)(n)*60 * 60 * 1000)
 
-enum { SIM_DEVICES_MAX = 4, SIM_JOBS_MAX = 4, SIM_CLOUDS = 2, NAME_SIZE = 64, UID_SIZE = 40 };
+enum { SIM_DEVICES_MAX = 4, SIM_JOBS_MAX = 4, SIM_CLOUDS = 2, SIM_ASKS_MAX = 16, NAME_SIZE = 64, UID_SIZE = 40 };
 
 typedef struct world world;
 typedef struct device device;
@@ -89,8 +89,12 @@ typedef struct round_track {
 	int file;        /* that they came from */
 	char dir[128];   /* output folder */
 	int64_t told_at; /* when an eval worker told its metrics last; 0: never */
-	int answer;      /* what the trigger has to say to them: 1 yes, 0 no, -1 not sure */
-	bool decided;    /* the cluster holds whether it is deployed */
+	bool back;       /* it was rolled back, to: */
+	int64_t back_to;
+	bool has_sha256; /* of what it deployed */
+	digest sha256;
+	int answer;   /* what the trigger has to say to them: 1 yes, 0 no, -1 not sure */
+	bool decided; /* the cluster holds whether it is deployed */
 } round_track;
 
 typedef struct sample_track {
@@ -111,6 +115,10 @@ struct track { /* of one job uid */
 	bool has_deployed, has_sha256;
 	int64_t deployed_round;
 	digest sha256;
+	char asks[SIM_ASKS_MAX][16]; /* rollbacks that were asked for, in this order; so many of them were decided: */
+	int n_asks, n_decided, n_back;
+	char ask_id[32]; /* of the last */
+	int64_t asked_at;
 	bool reimaged;                      /* the deployed model went with the disk; until the next deployment */
 	bool displaced;                     /* the cluster was set back behind a deployment; until it names another model */
 	bool set_back;                      /* the cluster was, some time */
@@ -386,6 +394,12 @@ eval_folder *eval_find(disk *k, const char *output_dir, int64_t round);
 eval_folder *eval_add(disk *k, const char *output_dir, int64_t round);
 uint64_t model_get(const disk *k, const char *url);
 void model_put(disk *k, const char *url, uint64_t content);
+/* Deployed versions: keep one (0: first, what serves now); of a job, newest first; take away all but the newest; `of` stays, too. */
+void version_url(char *out, size_t size, const char *output_dir, int64_t round, const char *uid);
+void version_keep(disk *k, const char *output_dir, int64_t round, const char *uid, uint64_t content);
+uint64_t version_recorded(const disk *k, const char *output_dir, int64_t round, const char *uid); /* what it was when it was kept */
+size_t version_list(const disk *k, const char *output_dir, const char *uid, int64_t *rounds, size_t max);
+void version_prune(disk *k, const char *output_dir, int64_t round, int64_t of, const char *uid);
 void disk_wipe(disk *k);
 digest content_digest(uint64_t content);
 double content_quality(uint64_t content);
@@ -435,6 +449,7 @@ void object_changed(world *w, object *o);
 void object_delete(world *w, object *o);
 const char *object_version(const object *o);
 void api_patch(world *w, cloud *c, const cloud_action *a);
+void api_annotate(world *w, cloud *c, const cloud_action *a);
 void api_create(world *w, cloud *c, const cloud_action *a);
 void api_delete(world *w, cloud *c, const cloud_action *a);
 void watch_send(world *w, cloud *c, object *o);
@@ -486,10 +501,11 @@ void job_defaults(world *w, job_setup *j, int index);
 
 void job_create(world *w, job_setup *j);
 void job_delete(world *w, job_setup *j);
-void job_edit(world *w, job_setup *j);                 /* its spec becomes what the setup says now */
-void job_read_other(world *w, job_setup *j, int file); /* another dataset; to be followed by job_edit */
-void models_create(world *w, job_setup *j);            /* those that are not there */
-void dataset_create(world *w, int file);               /* if it is not there */
+void job_edit(world *w, job_setup *j);                   /* its spec becomes what the setup says now */
+void job_ask(world *w, job_setup *j, const char *round); /* for a rollback */
+void job_read_other(world *w, job_setup *j, int file);   /* another dataset; to be followed by job_edit */
+void models_create(world *w, job_setup *j);              /* those that are not there */
+void dataset_create(world *w, int file);                 /* if it is not there */
 void node_create(world *w, device *d);
 
 /* ---- edits.c ---- */
@@ -535,6 +551,8 @@ void track_deploy(world *w, device *d, const char *uid, const char *url, uint64_
 void track_write_allowed(world *w, const cloud *c, const char *what);
 void track_eval(world *w, const pod *p, int answer); /* a worker told its metrics */
 void track_rebuild(world *w, track *t);              /* which samples are used, from the rounds that completed */
+bool job_asks(const object *o);                      /* a rollback that is not decided yet, or whose traces are not gone */
+void track_ask(world *w, track *t, const char *value);
 bool condition_position(const cJSON *job, position *out);
 bool payload_position(const char *payload, position *out);
 

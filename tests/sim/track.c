@@ -3,6 +3,7 @@
  * A track follows one job uid through what the cluster holds. It is told of each write to a status, each pod that is made, each document that is
  * published and each model that is put in place, and compares them with what was before.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,7 +200,30 @@ void track_deploy(world *w, device *d, const char *uid, const char *url, uint64_
 
 /* ---- the status ---- */
 
-static void read_deployed(track *t, const cJSON *member)
+/* What a round deployed is what it says later, and a rollback puts in place what the round that it goes back to had deployed. */
+static void check_version(world *w, track *t, const cJSON *deployed)
+{
+	round_track *r = track_round(t, t->deployed_round), *source;
+	int64_t of = int_of(deployed, "of");
+
+	if (of != (r->back ? r->back_to : -1))
+		violated(w, 3, "%s: round %lld is said to have gone back to %lld, but was to go to %lld", t->uid, (long long)t->deployed_round,
+			(long long)of, (long long)(r->back ? r->back_to : -1));
+	if (!t->has_sha256)
+		return;
+	r = track_round(t, t->deployed_round);
+	r->has_sha256 = true;
+	r->sha256 = t->sha256;
+	if (of <= 0)
+		return;
+	source = track_round(t, of);
+	r = track_round(t, t->deployed_round);
+	if (source->has_sha256 && !digest_equal(&source->sha256, &r->sha256))
+		violated(w, 3, "%s: round %lld went back to round %lld, but another model is in place", t->uid, (long long)t->deployed_round,
+			(long long)of);
+}
+
+static void read_deployed(world *w, track *t, const cJSON *member)
 {
 	const cJSON *deployed = json_member(member, "deployed"), *hex = json_member(deployed, "sha256");
 
@@ -210,6 +234,64 @@ static void read_deployed(track *t, const cJSON *member)
 	t->has_deployed = true;
 	t->deployed_round = int_of(deployed, "round");
 	t->has_sha256 = cJSON_IsString(hex) && digest_parse(hex->valuestring, &t->sha256) == 0;
+	check_version(w, t, deployed);
+}
+
+/* ---- rollbacks that were asked for ---- */
+
+bool job_asks(const object *o)
+{
+	const cJSON *annotations = json_member(json_member(o->json, "metadata"), "annotations");
+
+	return json_member(annotations, "ilmare/rollback-to") != NULL || json_member(annotations, "ilmare/rollback") != NULL;
+}
+
+void track_ask(world *w, track *t, const char *value)
+{
+	snprintf(t->asks[t->n_asks++], sizeof(t->asks[0]), "%s", value);
+	t->asked_at = w->now;
+}
+
+static bool is_kept(const cJSON *member, int64_t round)
+{
+	const cJSON *version;
+
+	cJSON_ArrayForEach(version, json_member(member, "versions")) {
+		if (int_of(version, "round") == round)
+			return true;
+	}
+	return false;
+}
+
+/* Each is decided once, in their order: it is done, or there is a reason not to. */
+static void read_rollback(world *w, track *t, const cJSON *member, position p)
+{
+	const cJSON *rollback = json_member(member, "rollback"), *id = json_member(rollback, "id"), *why = json_member(rollback, "refused");
+	const cJSON *deployed = json_member(member, "deployed");
+	const char *asked = t->asks[t->n_decided < SIM_ASKS_MAX ? t->n_decided : 0];
+	int64_t to = int_of(rollback, "to"), round = strtoll(asked, NULL, 10);
+	round_track *r;
+
+	if (id == NULL || strcmp(id->valuestring, t->ask_id) == 0)
+		return;
+	if (t->n_decided >= t->n_asks)
+		violated(w, 3, "%s: a rollback is decided that nobody asked for, or once more", t->uid);
+	snprintf(t->ask_id, sizeof(t->ask_id), "%s", id->valuestring);
+	t->n_decided++;
+	if (why != NULL) {
+		bool serves = deployed != NULL && (int_of(deployed, "round") == round || int_of(deployed, "of") >= 0);
+
+		say(w, "%s: refused: %s", t->uid, why->valuestring);
+		if (asked[0] >= '0' && asked[0] <= '9' && is_kept(member, round) && !serves && strstr(why->valuestring, "serves") == NULL)
+			violated(w, 3, "%s: a rollback to round %s is refused, but it is kept", t->uid, asked);
+		return;
+	}
+	if (p.stage != STAGE_DEPLOY || p.phase != PHASE_READY || to != round)
+		violated(w, 3, "%s: a rollback to round %s was asked for, but it goes to %lld", t->uid, asked, (long long)to);
+	t->n_back++;
+	r = track_round(t, p.round);
+	r->back = true;
+	r->back_to = to;
 }
 
 static void read_cursor(world *w, track *t, const cJSON *member)
@@ -262,13 +344,13 @@ static void moved(world *w, track *t, position p)
 }
 
 /* A better model is deployed and a worse one is not, as long as nobody has changed what that means since the stage began. */
-static void check_decision(world *w, track *t, const cJSON *condition, position p)
+static void check_decision(world *w, track *t, const cJSON *condition, const cJSON *member_of, position p)
 {
 	const cJSON *reason = json_member(condition, "reason");
 	bool no = p.phase == PHASE_COMPLETED && reason != NULL && strcmp(reason->valuestring, "NotBetter") == 0;
 	round_track *r = track_round(t, p.round);
 
-	if (r->decided || (p.phase != PHASE_READY && !no))
+	if (r->decided || (p.phase != PHASE_READY && !no) || json_member(json_member(member_of, "rollback"), "to") != NULL)
 		return;
 	r->decided = true;
 	t->not_better += no;
@@ -306,7 +388,7 @@ static bool one_condition(world *w, track *t, const cJSON *condition, bool last)
 	if (p.round > 0 && is_trained)
 		read_trained(w, t, member);
 	if (p.round > 0 && p.stage == STAGE_DEPLOY)
-		check_decision(w, t, condition, p);
+		check_decision(w, t, condition, member, p);
 	if (p.round > 0 && last) {
 		const cJSON *why = json_member(condition, "reason");
 
@@ -314,7 +396,8 @@ static bool one_condition(world *w, track *t, const cJSON *condition, bool last)
 			say(w, "reason: %s", why->valuestring);
 		t->failed += p.phase == PHASE_FAILED && position_compare(p, t->pos) > 0;
 		read_cursor(w, t, member);
-		read_deployed(t, member);
+		read_rollback(w, t, member, p);
+		read_deployed(w, t, member);
 		moved(w, t, p);
 	}
 	cJSON_Delete(data);

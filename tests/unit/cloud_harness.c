@@ -252,6 +252,26 @@ static int patch(harness *h, const cloud_action *a, cJSON **answer)
 	return 0;
 }
 
+static int annotate(harness *h, const cloud_action *a, cJSON **answer)
+{
+	cJSON *object = harness_object(h, OBJECT_JOB, a->annotate.name);
+	const cJSON *member;
+	h->annotations++;
+	if (object == NULL || strcmp(harness__text(object, "metadata", "uid"), a->annotate.uid) != 0)
+		return ERROR_NOT_FOUND;
+	if (strcmp(harness__text(object, "metadata", "resourceVersion"), a->annotate.resource_version) != 0)
+		return ERROR_CONFLICT;
+	cJSON *annotations = part(part(object, "metadata"), "annotations");
+	cJSON_ArrayForEach(member, a->annotate.annotations) {
+		cJSON_DeleteItemFromObjectCaseSensitive(annotations, member->string);
+		if (cJSON_IsString(member))
+			json_put_string(annotations, member->string, member->valuestring);
+	}
+	version(h, object);
+	*answer = cJSON_Duplicate(object, 1);
+	return 0;
+}
+
 static int create(harness *h, const cloud_action *a, cJSON **answer)
 {
 	cJSON *there = harness_object(h, OBJECT_POD, a->create.name);
@@ -354,6 +374,18 @@ static void perform(harness *h, const cloud_action *a)
 		done(h, id, code, answer);
 		if (lost)
 			harness_feed(h, kind, name);
+		free(name);
+		break;
+	}
+	case CLOUD_PATCH_ANNOTATIONS: {
+		char *name = mem_strdup(a->annotate.name);
+		code = take_refusal(&h->refuse_annotate);
+		if (code == 0)
+			code = annotate(h, a, &answer);
+		bool lost = h->lose_answer;
+		done(h, id, code, answer);
+		if (lost)
+			harness_feed(h, OBJECT_JOB, name);
 		free(name);
 		break;
 	}

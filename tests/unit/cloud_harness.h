@@ -26,6 +26,8 @@ typedef struct harness {
 	int budget;                                     /* -1: no limit */
 	bool mute;                                      /* the broker's messages do not come back */
 	int refuse_patch, refuse_create, refuse_delete; /* one answer each: an error_code */
+	int refuse_annotate;                            /* likewise */
+	int annotations;                                /* writes of annotations, refused ones too */
 	bool hang_deletes;                              /* pods that are deleted stay, Terminating */
 	bool lose_answer;                               /* the next write is done, but answered with TIMEOUT */
 	int published, patches, creates, deletes, cleared, raises;

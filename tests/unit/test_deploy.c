@@ -234,7 +234,7 @@ static void versions_tell_what_they_are(void **state)
 	assert_string_equal(v.name, "model.pb");
 	assert_true(digest_equal(&v.sha256, &d) && v.bytes == 3 && v.format == NULL && v.metrics == NULL);
 	version_fini(&v);
-	assert_int_equal(deploy_versions(f->out, &all, &n, NULL), 0);
+	assert_int_equal(deploy_versions(f->out, NULL, &all, &n, NULL), 0);
 	assert_int_equal(n, 2);
 	assert_true(all[0].round == 4 && all[1].round == 0 && digest_equal(&all[1].sha256, &d));
 	assert_string_equal(all[0].name, "new.pb");
@@ -251,7 +251,7 @@ static void versions_that_tell_nothing_are_not_listed(void **state)
 	deploy_version *all;
 	size_t n;
 	char *old = mem_printf("%s/deployed/2/x", f->out), *other = mem_printf("%s/deployed/3/" VERSION_FILE, f->out);
-	assert_int_equal(deploy_versions(f->out, &all, &n, NULL), 0);
+	assert_int_equal(deploy_versions(f->out, NULL, &all, &n, NULL), 0);
 	assert_int_equal(n, 0);
 	train(f, "new");
 	deploy(f, 5);
@@ -260,11 +260,41 @@ static void versions_that_tell_nothing_are_not_listed(void **state)
 	version v = told_of(f, 0);
 	assert_null(v.name);
 	version_fini(&v);
-	assert_int_equal(deploy_versions(f->out, &all, &n, NULL), 0);
+	assert_int_equal(deploy_versions(f->out, NULL, &all, &n, NULL), 0);
 	assert_true(n == 1 && all[0].round == 5);
 	deploy_versions_free(all, n);
 	free(old);
 	free(other);
+	free_fixture(f);
+}
+
+/* A job that was made again under its name has its folder, and its own rounds. */
+static void versions_of_an_earlier_job(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	deploy_version *all;
+	size_t n;
+	serve(f, "old");
+	for (int round = 1; round <= 9; round++) {
+		char text[16];
+		int of_job = round <= 6 ? round : round - 6;
+		snprintf(text, sizeof text, "m%d", round);
+		train(f, text);
+		deploy_plan plan = plan_of(f, of_job);
+		model_info info;
+		plan.uid = round <= 6 ? "u-1" : "u-2";
+		assert_int_equal(deploy_run(&plan, &info, NULL), 0);
+		if (round == 7)
+			assert_tree(f->folder, "out/deployed", "0/\n0/model.pb=old\n1/\n1/new.pb=m7\n5/\n5/new.pb=m5\n6/\n6/new.pb=m6\n");
+	}
+	assert_tree(f->folder, "out/deployed", "0/\n0/model.pb=old\n1/\n1/new.pb=m7\n2/\n2/new.pb=m8\n3/\n3/new.pb=m9\n");
+	assert_int_equal(deploy_versions(f->out, "u-2", &all, &n, NULL), 0);
+	assert_true(n == 4 && all[0].round == 3 && all[3].round == 0);
+	deploy_versions_free(all, n);
+	assert_int_equal(deploy_versions(f->out, "u-3", &all, &n, NULL), 0);
+	assert_true(n == 1 && all[0].round == 0);
+	deploy_versions_free(all, n);
 	free_fixture(f);
 }
 
@@ -600,6 +630,7 @@ int main(void)
 		cmocka_unit_test(three_versions_are_kept),
 		cmocka_unit_test(versions_tell_what_they_are),
 		cmocka_unit_test(versions_that_tell_nothing_are_not_listed),
+		cmocka_unit_test(versions_of_an_earlier_job),
 		cmocka_unit_test(a_model_may_be_called_like_the_file),
 		cmocka_unit_test(a_rollback_keeps_what_it_goes_back_to),
 		cmocka_unit_test(a_rollback_to_what_was_there_first),

@@ -147,6 +147,7 @@ static void kube_free(cluster *c)
 
 static const cluster_ops ops = {.start = start,
 	.patch_status = kube__patch_status,
+	.patch_annotations = kube__patch_annotations,
 	.create_pod = kube__create_pod,
 	.delete_pod = kube__delete_pod,
 	.event = kube__event,

@@ -28,6 +28,8 @@ typedef struct kube_source { /* one reflector and its request */
 	watch_lines lines;
 } kube_source;
 
+enum kube_verb { KUBE_PATCH, KUBE_ANNOTATE, KUBE_CREATE, KUBE_DELETE, KUBE_GET, KUBE_VERBS }; /* PATCH: of the status */
+
 struct kube {
 	cluster base;
 	uv_loop_t *loop;
@@ -49,10 +51,10 @@ struct kube {
 	int64_t raise_above;
 
 	limiter limiter;
-	kube_write *first, *last;                   /* in the order in which they were asked for */
-	int under_way;                              /* of them */
-	int64_t blocked_until[OBJECT_KINDS][4];     /* by kind and kube_verb: the server said when to come again */
-	bool denied[OBJECT_KINDS][4], event_denied; /* as last logged */
+	kube_write *first, *last;                            /* in the order in which they were asked for */
+	int under_way;                                       /* of them */
+	int64_t blocked_until[OBJECT_KINDS][KUBE_VERBS];     /* by kind and kube_verb: the server said when to come again */
+	bool denied[OBJECT_KINDS][KUBE_VERBS], event_denied; /* as last logged */
 	int64_t write_ms;
 	bool credentials_by_value;
 	kube_secret *secrets; /* that are being read */
@@ -68,8 +70,6 @@ struct kube {
 	void (*stopped)(void *ctx);
 	void *stopped_ctx;
 };
-
-enum kube_verb { KUBE_PATCH, KUBE_CREATE, KUBE_DELETE, KUBE_GET };
 
 void kube__go(kube *k); /* something has happened */
 
@@ -92,6 +92,8 @@ int64_t kube__write_wake(const kube *k);
 void kube__write_fini(kube *k);
 void kube__patch_status(cluster *c, uint64_t id, enum object_kind kind, const char *ns, const char *name, const char *uid,
 	const char *resource_version, const cJSON *status);
+void kube__patch_annotations(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid, const char *resource_version,
+	const cJSON *annotations);
 void kube__create_pod(cluster *c, uint64_t id, const char *ns, const char *name, const cJSON *pod);
 void kube__delete_pod(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid);
 void kube__event(cluster *c, const char *ns, const char *job, const char *uid, bool warning, const char *reason, const char *message);

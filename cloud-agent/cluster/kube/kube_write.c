@@ -30,7 +30,7 @@ struct kube_write {
 	enum kube_verb verb;
 	char *ns, *path;
 	/* The body is made when it is sent: of what waits, thousands perhaps, there is no copy. These are the caller's until it is answered. */
-	const cJSON *status, *pod;
+	const cJSON *status, *annotations, *pod;
 	const char *uid, *version;
 	cJSON *filled;        /* the pod with a Secret's keys in it */
 	transport_call *call; /* NULL: waits */
@@ -100,6 +100,19 @@ void kube__patch_status(cluster *c, uint64_t id, enum object_kind kind, const ch
 
 	w->path = resource_path(kind, ns, name, "status");
 	w->status = status;
+	w->uid = uid;
+	w->version = resource_version;
+	kube__go(k);
+}
+
+void kube__patch_annotations(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid, const char *resource_version,
+	const cJSON *annotations)
+{
+	kube *k = (kube *)c;
+	kube_write *w = write_new(k, id, OBJECT_JOB, KUBE_ANNOTATE, ns);
+
+	w->path = resource_path(OBJECT_JOB, ns, name, NULL);
+	w->annotations = annotations;
 	w->uid = uid;
 	w->version = resource_version;
 	kube__go(k);
@@ -240,11 +253,12 @@ static void on_event_answer(void *ctx, const transport_answer *answer)
 
 static void request_send(kube_write *w, const char *body)
 {
-	static const char *const methods[] = {[KUBE_PATCH] = "PATCH", [KUBE_CREATE] = "POST", [KUBE_DELETE] = "DELETE"};
+	static const char *const methods[] = {
+		[KUBE_PATCH] = "PATCH", [KUBE_ANNOTATE] = "PATCH", [KUBE_CREATE] = "POST", [KUBE_DELETE] = "DELETE"};
 	transport_request request = {.method = methods[w->verb],
 		.path = w->path,
 		.body = body,
-		.content_type = w->verb == KUBE_PATCH ? "application/merge-patch+json" : "application/json",
+		.content_type = w->verb == KUBE_PATCH || w->verb == KUBE_ANNOTATE ? "application/merge-patch+json" : "application/json",
 		.total_ms = w->k->write_ms,
 		.ctx = w,
 		.done = on_answer};
@@ -263,7 +277,10 @@ static char *patch_body(const kube_write *w)
 	json_put_string(metadata, "uid", w->uid);
 	json_put_string(metadata, "resourceVersion", w->version);
 	json_put(patch, "metadata", metadata);
-	cJSON_AddItemReferenceToObject(patch, "status", (cJSON *)(uintptr_t)w->status);
+	if (w->annotations)
+		cJSON_AddItemReferenceToObject(metadata, "annotations", (cJSON *)(uintptr_t)w->annotations);
+	else
+		cJSON_AddItemReferenceToObject(patch, "status", (cJSON *)(uintptr_t)w->status);
 	text = json_print(patch);
 	cJSON_Delete(patch);
 	return text;
@@ -287,7 +304,7 @@ static void body_send(kube_write *w)
 {
 	char *body;
 
-	if (w->verb == KUBE_PATCH)
+	if (w->verb == KUBE_PATCH || w->verb == KUBE_ANNOTATE)
 		body = patch_body(w);
 	else if (w->verb == KUBE_DELETE)
 		body = delete_body(w);

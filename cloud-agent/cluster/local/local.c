@@ -114,6 +114,18 @@ static void patch_status(cluster *c, uint64_t id, enum object_kind kind, const c
 	done(l, id, code, &err, object);
 }
 
+static void patch_annotations(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid, const char *resource_version,
+	const cJSON *annotations)
+{
+	local *l = (local *)c;
+	error err = {0};
+	cJSON *object = NULL;
+	if (refuse(l, id))
+		return;
+	int code = objects_annotate(l->store, OBJECT_JOB, ns, name, uid, resource_version, annotations, &object, &err);
+	done(l, id, code, &err, object);
+}
+
 static void create_pod(cluster *c, uint64_t id, const char *ns, const char *name, const cJSON *pod)
 {
 	local *l = (local *)c;
@@ -281,6 +293,7 @@ static void local_free(cluster *c)
 
 static const cluster_ops ops = {.start = start,
 	.patch_status = patch_status,
+	.patch_annotations = patch_annotations,
 	.create_pod = create_pod,
 	.delete_pod = delete_pod,
 	.event = event,

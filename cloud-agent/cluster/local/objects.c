@@ -1,7 +1,7 @@
 /* Objects: see objects.h for the contract.
  *
  * One table for all kinds; parts of an object are columns of JSON text, since nothing is ever searched for inside them. `meta` holds labels,
- * annotations and owner references. All SQL is in the table `sql` below; statements are prepared once. Opening, damage and the schema are
+ * annotations and owner references, `notes` what became of annotations since (objects_notes.c). All SQL is in the table `sql` below; statements are prepared once. Opening, damage and the schema are
  * in objects_open.c.
  */
 #include "cloud-agent/cluster/local/objects.h"
@@ -23,10 +23,11 @@ static const char *const sql[OBJECTS_STATEMENTS] = {
 	[SQL_ROLLBACK] = "ROLLBACK",
 	[SQL_COUNTER_GET] = "SELECT value FROM counters WHERE name = ?1",
 	[SQL_COUNTER_SET] = "INSERT INTO counters (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
-	[SQL_GET] = "SELECT uid, version, generation, created, deleting, meta, spec, status, source FROM objects"
+	[SQL_GET] = "SELECT uid, version, generation, created, deleting, meta, spec, status, source, notes FROM objects"
 				" WHERE kind = ?1 AND ns = ?2 AND name = ?3",
-	[SQL_PUT] = "INSERT OR REPLACE INTO objects (kind, ns, name, uid, version, generation, created, deleting, meta, spec, status, source)"
-				" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+	[SQL_PUT] =
+		"INSERT OR REPLACE INTO objects (kind, ns, name, uid, version, generation, created, deleting, meta, spec, status, source, notes)"
+		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
 	[SQL_PUT_STATUS] = "UPDATE objects SET version = ?4, status = ?5 WHERE kind = ?1 AND ns = ?2 AND name = ?3",
 	[SQL_REMOVE] = "DELETE FROM objects WHERE kind = ?1 AND ns = ?2 AND name = ?3",
 	[SQL_KEYS] = "SELECT kind, ns, name, source FROM objects WHERE (kind = ?1) = ?2 ORDER BY kind, ns, name",
@@ -167,7 +168,7 @@ static char *text_column(sqlite3_stmt *s, int at)
 	return mem_strdup((const char *)sqlite3_column_text(s, at));
 }
 
-static void row_fini(object_row *row)
+void objects__row_fini(object_row *row)
 {
 	free(row->created);
 	free(row->deleting);
@@ -175,11 +176,12 @@ static void row_fini(object_row *row)
 	cJSON_Delete(row->meta);
 	cJSON_Delete(row->spec);
 	cJSON_Delete(row->status);
+	cJSON_Delete(row->notes);
 	*row = (object_row){0};
 }
 
 /* NOT_FOUND without a text if there is none. */
-static int row_get(objects *o, enum object_kind kind, const char *ns, const char *name, object_row *row, error *err)
+int objects__row_get(objects *o, enum object_kind kind, const char *ns, const char *name, object_row *row, error *err)
 {
 	*row = (object_row){0};
 	sqlite3_stmt *s = o->statements[SQL_GET];
@@ -197,9 +199,11 @@ static int row_get(objects *o, enum object_kind kind, const char *ns, const char
 			code = parse_column(s, 6, &row->spec, err);
 		if (code == 0)
 			code = parse_column(s, 7, &row->status, err);
+		if (code == 0)
+			code = parse_column(s, 9, &row->notes, err);
 		if (code != 0) {
 			error_prefix(err, "%s: %s %s/%s", o->path, manifest_kind(kind), ns, name);
-			row_fini(row);
+			objects__row_fini(row);
 		}
 	} else {
 		code = step == SQLITE_DONE ? error_set(err, ERROR_NOT_FOUND, "there is no %s %s/%s", manifest_kind(kind), ns, name) :
@@ -238,12 +242,12 @@ static int row_put_status(objects *o, enum object_kind kind, const char *ns, con
 }
 
 /* Gives the row its new version. */
-static int row_put(objects *o, enum object_kind kind, const char *ns, const char *name, object_row *row, error *err)
+int objects__row_put(objects *o, enum object_kind kind, const char *ns, const char *name, object_row *row, error *err)
 {
 	int code = row_version(o, row, err);
 	if (code != 0)
 		return code;
-	char *meta = json_print(row->meta), *spec = json_print(row->spec), *status = json_print(row->status);
+	char *meta = json_print(row->meta), *spec = json_print(row->spec), *status = json_print(row->status), *notes = json_print(row->notes);
 	if ((row->meta != NULL && meta == NULL) || (row->spec != NULL && spec == NULL) || (row->status != NULL && status == NULL)) {
 		code = error_set(err, ERROR_LIMIT, "%s %s/%s is nested too deep", manifest_kind(kind), ns, name);
 		goto free_texts;
@@ -259,8 +263,10 @@ static int row_put(objects *o, enum object_kind kind, const char *ns, const char
 	bind_text(s, 10, spec);
 	bind_text(s, 11, status);
 	bind_text(s, 12, row->source);
+	bind_text(s, 13, notes);
 	code = run(o, s, "write an object", err);
 free_texts:
+	free(notes);
 	free(status);
 	free(spec);
 	free(meta);
@@ -268,12 +274,13 @@ free_texts:
 }
 
 /* The row as Kubernetes would give it; takes the row's parts. */
-static cJSON *row_object(enum object_kind kind, const char *ns, const char *name, object_row *row)
+cJSON *objects__row_object(enum object_kind kind, const char *ns, const char *name, object_row *row)
 {
 	cJSON *object = cJSON_CreateObject(), *meta = row->meta != NULL ? row->meta : cJSON_CreateObject();
 	char version[24];
 	snprintf(version, sizeof version, "%lld", (long long)row->version);
 	row->meta = NULL;
+	objects__notes_apply(row->notes, meta);
 	json_put_string(meta, "namespace", ns);
 	json_put_string(meta, "name", name);
 	json_put_string(meta, "uid", row->uid);
@@ -287,7 +294,7 @@ static cJSON *row_object(enum object_kind kind, const char *ns, const char *name
 	json_put(object, "spec", row->spec);
 	json_put(object, "status", row->status);
 	row->spec = row->status = NULL;
-	row_fini(row);
+	objects__row_fini(row);
 	return object;
 }
 
@@ -297,9 +304,9 @@ int objects_get(objects *o, enum object_kind kind, const char *ns, const char *n
 {
 	object_row row;
 	*out = NULL;
-	int code = row_get(o, kind, ns, name, &row, err);
+	int code = objects__row_get(o, kind, ns, name, &row, err);
 	if (code == 0)
-		*out = row_object(kind, ns, name, &row);
+		*out = objects__row_object(kind, ns, name, &row);
 	return code;
 }
 
@@ -321,7 +328,7 @@ static void row_first(object_row *row)
 static int put_in(objects *o, const manifest *m, const cJSON *spec, const char *source, cJSON **changed, error *err)
 {
 	object_row row;
-	int code = row_get(o, m->kind, m->ns, m->name, &row, err);
+	int code = objects__row_get(o, m->kind, m->ns, m->name, &row, err);
 	if (code != 0 && code != ERROR_NOT_FOUND)
 		return code;
 	bool is_new = code == ERROR_NOT_FOUND, spec_same = !is_new && same(row.spec, spec);
@@ -333,17 +340,18 @@ static int put_in(objects *o, const manifest *m, const cJSON *spec, const char *
 		row_first(&row);
 	else if (!spec_same)
 		row.generation++;
+	objects__notes_keep(&row, m->meta);
 	cJSON_Delete(row.meta);
 	cJSON_Delete(row.spec);
 	free(row.source);
 	row.meta = cJSON_Duplicate(m->meta, 1);
 	row.spec = spec != NULL ? cJSON_Duplicate(spec, 1) : NULL;
 	row.source = mem_strdup(source);
-	code = row_put(o, m->kind, m->ns, m->name, &row, err);
+	code = objects__row_put(o, m->kind, m->ns, m->name, &row, err);
 	if (code == 0)
-		*changed = row_object(m->kind, m->ns, m->name, &row);
+		*changed = objects__row_object(m->kind, m->ns, m->name, &row);
 free_row:
-	row_fini(&row);
+	objects__row_fini(&row);
 	return code;
 }
 
@@ -385,13 +393,13 @@ static int patch_in(objects *o, enum object_kind kind, const char *ns, const cha
 	const cJSON *patch, cJSON **out, cJSON **was, error *err)
 {
 	object_row row;
-	int code = row_get(o, kind, ns, name, &row, err);
+	int code = objects__row_get(o, kind, ns, name, &row, err);
 	if (code != 0)
 		return code;
 	char now[24];
 	snprintf(now, sizeof now, "%lld", (long long)row.version);
 	if ((uid != NULL && strcmp(uid, row.uid) != 0) || (version != NULL && strcmp(version, now) != 0)) {
-		*out = row_object(kind, ns, name, &row);
+		*out = objects__row_object(kind, ns, name, &row);
 		return error_set(err, ERROR_CONFLICT, "%s %s/%s was changed meanwhile", manifest_kind(kind), ns, name);
 	}
 	cJSON *before = row.status;
@@ -404,8 +412,8 @@ static int patch_in(objects *o, enum object_kind kind, const char *ns, const cha
 	else
 		cJSON_Delete(before);
 	if (code == 0)
-		*out = row_object(kind, ns, name, &row);
-	row_fini(&row);
+		*out = objects__row_object(kind, ns, name, &row);
+	objects__row_fini(&row);
 	return code;
 }
 
@@ -444,9 +452,9 @@ static cJSON *meta_of(const cJSON *pod)
 static int add_pod_in(objects *o, const char *ns, const char *name, const cJSON *pod, cJSON **out, error *err)
 {
 	object_row row;
-	int code = row_get(o, OBJECT_POD, ns, name, &row, err);
+	int code = objects__row_get(o, OBJECT_POD, ns, name, &row, err);
 	if (code == 0) {
-		*out = row_object(OBJECT_POD, ns, name, &row);
+		*out = objects__row_object(OBJECT_POD, ns, name, &row);
 		return error_set(err, ERROR_EXISTS, "there is a pod %s/%s already", ns, name);
 	}
 	if (code != ERROR_NOT_FOUND)
@@ -459,10 +467,10 @@ static int add_pod_in(objects *o, const char *ns, const char *name, const cJSON 
 	row.spec = spec != NULL ? cJSON_Duplicate(spec, 1) : NULL;
 	row.status = status != NULL ? cJSON_Duplicate(status, 1) : NULL;
 	row.source = mem_strdup("");
-	code = row_put(o, OBJECT_POD, ns, name, &row, err);
+	code = objects__row_put(o, OBJECT_POD, ns, name, &row, err);
 	if (code == 0)
-		*out = row_object(OBJECT_POD, ns, name, &row);
-	row_fini(&row);
+		*out = objects__row_object(OBJECT_POD, ns, name, &row);
+	objects__row_fini(&row);
 	return code;
 }
 
@@ -483,16 +491,16 @@ int objects_add_pod(objects *o, const char *ns, const char *name, const cJSON *p
 static int mark_in(objects *o, const char *ns, const char *name, cJSON **out, error *err)
 {
 	object_row row;
-	int code = row_get(o, OBJECT_POD, ns, name, &row, err);
+	int code = objects__row_get(o, OBJECT_POD, ns, name, &row, err);
 	if (code == 0 && row.deleting == NULL) {
 		char text[32];
 		stamp_make(text);
 		row.deleting = mem_strdup(text);
-		code = row_put(o, OBJECT_POD, ns, name, &row, err);
+		code = objects__row_put(o, OBJECT_POD, ns, name, &row, err);
 	}
 	if (code == 0)
-		*out = row_object(OBJECT_POD, ns, name, &row);
-	row_fini(&row);
+		*out = objects__row_object(OBJECT_POD, ns, name, &row);
+	objects__row_fini(&row);
 	return code;
 }
 

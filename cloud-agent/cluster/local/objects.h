@@ -52,6 +52,11 @@ int object_key_compare(enum object_kind kind_a, const char *ns_a, const char *na
 int objects_patch_status(objects *o, enum object_kind kind, const char *ns, const char *name, const char *uid, const char *version,
 	const cJSON *patch, cJSON **out, cJSON **was, error *err);
 
+/* Set annotations (a text) and take them away (null), guarded as above. The manifest is the user's and stays as it is: what is taken away of it
+ * does not count until the manifest has another value, or none, for a while; what is set is beside it. */
+int objects_annotate(objects *o, enum object_kind kind, const char *ns, const char *name, const char *uid, const char *version,
+	const cJSON *annotations, cJSON **out, error *err);
+
 /* `pod` as it was asked for; its uid and creation time are made here, unless its metadata names a uid. EXISTS with *out as it is. */
 int objects_add_pod(objects *o, const char *ns, const char *name, const cJSON *pod, cJSON **out, error *err);
 /* Set deletionTimestamp, if there is none yet. */

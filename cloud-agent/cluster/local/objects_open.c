@@ -16,7 +16,7 @@
 #include "common/mem.h"
 #include "common/sqlite.h"
 
-enum { SCHEMA = 1, BAD_MAX = 1000, BUSY_MS = 2000 };
+enum { SCHEMA = 2, BAD_MAX = 1000, BUSY_MS = 2000 };
 
 static const char schema_sql[] =
 	"BEGIN IMMEDIATE;"
@@ -27,6 +27,11 @@ static const char schema_sql[] =
 	" source TEXT NOT NULL, PRIMARY KEY (kind, ns, name));"
 	"PRAGMA user_version = 1;"
 	"COMMIT;";
+
+static const char notes_sql[] = "BEGIN IMMEDIATE;"
+								"ALTER TABLE objects ADD COLUMN notes TEXT;"
+								"PRAGMA user_version = 2;"
+								"COMMIT;";
 
 static int read_version(objects *o, int64_t *version, error *err)
 {
@@ -64,6 +69,8 @@ static int check_schema(objects *o, error *err)
 	code = check_sound(o, err);
 	if (code == 0 && version == 0 && sqlite3_exec(o->db, schema_sql, NULL, NULL, NULL) != SQLITE_OK)
 		code = objects__error(o, err, "make its tables");
+	if (code == 0 && version < 2 && sqlite3_exec(o->db, notes_sql, NULL, NULL, NULL) != SQLITE_OK)
+		code = objects__error(o, err, "bring its tables up to date");
 	return code;
 }
 
