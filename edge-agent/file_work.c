@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/json.h"
 #include "common/log.h"
@@ -209,6 +210,15 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* A deployment before this one wrote there, as did perhaps one of a job that was made again under this name. Whoever looks there next finds the
+ * model that serves. */
+static bool hot_update_there(file_work *w)
+{
+	const char *path;
+
+	return hot_update_path(w, "model_config.json", &path) == 0 && access(path, W_OK) == 0;
+}
+
 /* The model goes there before anything else … */
 static int hot_update_first(file_work *w, deploy_step *step)
 {
@@ -267,7 +277,7 @@ static int deploy(file_work *w)
 		.back = w->action.deploy.back ? &back : NULL,
 		.keep = (size_t)w->deployed_kept,
 		.stop = w->stop};
-	bool hot = w->action.deploy.hot && n > 0;
+	bool hot = n > 0 && (w->action.deploy.hot || hot_update_there(w));
 	const char *metrics = w->action.deploy.metrics;
 	cJSON *metrics_tree = NULL;
 	model_info info;

@@ -405,7 +405,8 @@ struct job {
 	int64_t annotate_at, annotate_delay; /* not before; of the last that failed */
 	char *annotate_error;                /* why it did; NULL: it did not */
 	bool annotate_denied;
-	char *refusal_said; /* id of the last refused rollback that an Event was made for */
+	char *refusal_said; /* id of the last refused rollback that an Event was made for, and when */
+	int64_t refusal_said_at;
 	char *event_seen;   /* the last warning, said once */
 	char state_reason[TEXT_MAX_REASON + 1], state_message[CONDITION_MESSAGE_MAX + 1]; /* why it waits, beside the condition's own */
 	bool state_warns;                                                                 /* it is a warning */

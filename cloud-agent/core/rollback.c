@@ -70,21 +70,27 @@ static bool take(controller *c, job *j)
 	return true;
 }
 
-/* An Event more than once is better than none. */
-static void say_refused(controller *c, job *j)
+/* An Event more than once is better than none: it is on its way before the annotation goes. False: not yet. */
+static bool refusal_told(controller *c, job *j)
 {
 	const member *m = &j->view->m;
-	if (m->rollback.refused == NULL || (j->refusal_said != NULL && strcmp(j->refusal_said, m->rollback.id) == 0))
-		return;
-	event_add(c, j, true, "RollbackRefused", m->rollback.refused);
-	free(j->refusal_said);
-	j->refusal_said = mem_strdup(m->rollback.id);
+	if (m->rollback.refused == NULL)
+		return true;
+	if (j->refusal_said == NULL || strcmp(j->refusal_said, m->rollback.id) != 0) {
+		event_add(c, j, true, "RollbackRefused", m->rollback.refused);
+		free(j->refusal_said);
+		j->refusal_said = mem_strdup(m->rollback.id);
+		j->refusal_said_at = c->now.mono_ms;
+	}
+	if (c->now.mono_ms > j->refusal_said_at)
+		return true;
+	job_wake_at(c, j, j->refusal_said_at + 1);
+	return false;
 }
 
 static bool clean(controller *c, job *j)
 {
-	say_refused(c, j);
-	if (!may_annotate(c, j))
+	if (!refusal_told(c, j) || !may_annotate(c, j))
 		return false;
 	annotate(c, j, NULL, false);
 	return true;

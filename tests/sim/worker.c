@@ -302,11 +302,24 @@ static void polled(world *w, void *obj, void *data)
 		loads(w, p, content);
 }
 
+static void hot_url(char *out, size_t size, const char *ns, const char *job)
+{
+	snprintf(out, size, "/var/lib/sedna/model-hot-update/%s/incrementallearningjob/%s/model", ns, job);
+}
+
+bool worker_was_hot(const device *d, const char *ns, const char *job)
+{
+	char dir[160];
+
+	hot_url(dir, sizeof(dir), ns, job);
+	return model_get(&d->disk, dir) != 0;
+}
+
 void worker_hot(world *w, device *d, const char *ns, const char *job, uint64_t content)
 {
 	char dir[160];
 
-	snprintf(dir, sizeof(dir), "/var/lib/sedna/model-hot-update/%s/incrementallearningjob/%s/model", ns, job);
+	hot_url(dir, sizeof(dir), ns, job);
 	model_put(&d->disk, dir, content);
 	for (object *o = w->objects; o != NULL; o = o->next) {
 		pod *p = o->pod;

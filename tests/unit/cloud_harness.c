@@ -256,7 +256,6 @@ static int annotate(harness *h, const cloud_action *a, cJSON **answer)
 {
 	cJSON *object = harness_object(h, OBJECT_JOB, a->annotate.name);
 	const cJSON *member;
-	h->annotations++;
 	if (object == NULL || strcmp(harness__text(object, "metadata", "uid"), a->annotate.uid) != 0)
 		return ERROR_NOT_FOUND;
 	if (strcmp(harness__text(object, "metadata", "resourceVersion"), a->annotate.resource_version) != 0)
@@ -379,6 +378,7 @@ static void perform(harness *h, const cloud_action *a)
 	}
 	case CLOUD_PATCH_ANNOTATIONS: {
 		char *name = mem_strdup(a->annotate.name);
+		h->annotations++;
 		code = take_refusal(&h->refuse_annotate);
 		if (code == 0)
 			code = annotate(h, a, &answer);

@@ -32,6 +32,11 @@ typedef struct harness {
 	bool lose_answer;                               /* the next write is done, but answered with TIMEOUT */
 	int published, patches, creates, deletes, cleared, raises;
 	char *last_delete_uid;
+	bool keeps; /* devices tell which versions they keep: all that they deployed, and what was there first */
+	struct {
+		int64_t round, content; /* content: the digest is made of 32 times this byte */
+	} kept[64];
+	size_t n_kept;
 	bool raise_above; /* RAISE_EPOCH: it is given the next one */
 	struct {
 		int n; /* answered so far; the last one: */
@@ -107,6 +112,7 @@ typedef struct says {
 	int64_t from, to; /* train: the range */
 	bool no_range;
 	double metric, metric_old; /* eval completed */
+	int64_t content;           /* written: of the model; 0: the round */
 } says;
 void harness_report(harness *h, const char *job, int64_t round, enum stage stage, enum report_what what, const says *s);
 /* Of job j from edge-1, with ten samples a round and a better model; then run. */

@@ -134,6 +134,25 @@ static void fill_eval(report *r, const says *s, model *models, char *urls[4], in
 	}
 }
 
+/* The newest first, 0 at last. */
+static void fill_versions(harness *h, report *r, int64_t content, const char *dir, model_version *versions, char urls[][80])
+{
+	if (h->n_kept == 0 || h->kept[h->n_kept - 1].round != r->position.round) {
+		h->kept[h->n_kept].round = r->position.round;
+		h->kept[h->n_kept++].content = content;
+	}
+	for (size_t i = 0; i <= h->n_kept && i < DOCUMENT_MAX_VERSIONS; i++) {
+		bool first = i == h->n_kept;
+		versions[i].round = first ? 0 : h->kept[h->n_kept - 1 - i].round;
+		memset(&versions[i].sha256, (int)(first ? 255 : h->kept[h->n_kept - 1 - i].content), sizeof versions[i].sha256);
+		snprintf(urls[i], 80, "%s/deployed/%lld/m.pb", dir, (long long)versions[i].round);
+		versions[i].url = urls[i];
+		r->n_versions = i + 1;
+	}
+	r->has_versions = true;
+	r->versions = versions;
+}
+
 void harness_report(harness *h, const char *job, int64_t round, enum stage stage, enum report_what what, const says *s)
 {
 	static const enum phase phases[] = {PHASE_READY, PHASE_COMPLETED, PHASE_FAILED, PHASE_STARTING};
@@ -142,6 +161,8 @@ void harness_report(harness *h, const char *job, int64_t round, enum stage stage
 	model models[2] = {0};
 	char *urls[4] = {0};
 	cJSON *metrics[2] = {0};
+	model_version versions[DOCUMENT_MAX_VERSIONS];
+	char version_urls[DOCUMENT_MAX_VERSIONS][80];
 	report r = {.ts = "2026-11-30T00:00:00Z",
 		.node = s->node,
 		.what = what,
@@ -159,7 +180,9 @@ void harness_report(harness *h, const char *job, int64_t round, enum stage stage
 		r.reason = "ResultsMissing";
 	if (what == REPORT_WRITTEN) {
 		r.has_sha256 = true;
-		memset(&r.sha256, (int)round, sizeof r.sha256);
+		memset(&r.sha256, (int)(s->content != 0 ? s->content : round), sizeof r.sha256);
+		if (h->keeps)
+			fill_versions(h, &r, s->content != 0 ? s->content : round, dir, versions, version_urls);
 	}
 	char *payload = report_encode(&r);
 	topic t = {.kind = TOPIC_REPORT, .stage = stage, .what = what};

@@ -48,6 +48,12 @@ static bool deploy_pass(harness *h, const device *d, const desired *doc)
 		s.reason = "NotBetter";
 		harness_report(h, d->job, p.round, p.stage, REPORT_COMPLETED, &s);
 	} else if (p.phase == PHASE_READY) {
+		for (size_t i = 0; i < h->n_kept && doc->has_rollback; i++) {
+			if (h->kept[i].round == doc->rollback_round)
+				s.content = h->kept[i].content;
+		}
+		if (doc->has_rollback && doc->rollback_round == 0)
+			s.content = 255;
 		harness_report(h, d->job, p.round, p.stage, REPORT_WRITTEN, &s);
 	} else {
 		return false;

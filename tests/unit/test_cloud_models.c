@@ -52,6 +52,8 @@ typedef struct scene {
 	double of_new, of_old;
 	int64_t evaluated, deployed, trained; /* rounds; 0: none */
 	bool no_metric, no_condition;
+	bool back;           /* `deployed` is a rollback … */
+	const char *to_base; /* … to a version with this to be trained on; NULL: with none */
 	const char *base;
 } scene;
 
@@ -78,7 +80,15 @@ static void check(const scene *s)
 	v.trained_deployed = trained_in(s->deployed, m[2], url[2]);
 	if (s->evaluated > 0)
 		v.evaluated = (results){.there = true, .round = s->evaluated, .models = eval, .n = 2};
+	kept_version kept = {.round = s->deployed, .base_url = s->to_base, .base_format = "ckpt"};
+	v.m.has_deployed = s->deployed > 0;
+	v.m.deployed.round = s->deployed;
+	v.m.deployed.back = s->back;
+	v.m.versions = &kept;
+	v.m.n_versions = 1;
+	v.mem = arena_new();
 	assert_string_equal(base_model(&v, &initial)->url, s->base);
+	arena_free(v.mem);
 	cJSON_Delete(a);
 	cJSON_Delete(b);
 }
@@ -104,6 +114,16 @@ static void test_base(void **state)
 		{.retrain = RETRAIN_LAST, .trained = 4, .evaluated = 3, .deployed = 2, .of_new = 0.1, .of_old = 0.8, .base = "round-4"},
 		{.retrain = RETRAIN_DEPLOYED, .trained = 4, .evaluated = 3, .deployed = 2, .of_new = 0.9, .of_old = 0.8, .base = "round-2"},
 		{.retrain = RETRAIN_DEPLOYED, .trained = 4, .evaluated = 3, .of_new = 0.9, .of_old = 0.8, .base = "initial"},
+		/* after a rollback: its model, until a later round was evaluated (or, for `last`, trained) */
+		{.back = true, .to_base = "kept", .trained = 3, .evaluated = 3, .deployed = 4, .of_new = 0.9, .of_old = 0.8, .base = "kept"},
+		{.back = true, .trained = 3, .evaluated = 3, .deployed = 4, .of_new = 0.9, .of_old = 0.8, .base = "initial"},
+		{.back = true, .to_base = "kept", .trained = 4, .evaluated = 4, .deployed = 4, .of_new = 0.9, .of_old = 0.8, .base = "kept"},
+		{.back = true, .to_base = "kept", .trained = 5, .evaluated = 3, .deployed = 4, .of_new = 0.9, .of_old = 0.8, .base = "kept"},
+		{.back = true, .to_base = "kept", .trained = 5, .evaluated = 5, .deployed = 4, .of_new = 0.9, .of_old = 0.8, .base = "round-5"},
+		{.back = true, .to_base = "kept", .trained = 5, .evaluated = 5, .deployed = 4, .of_new = 0.1, .of_old = 0.8, .base = "kept"},
+		{.back = true, .to_base = "kept", .retrain = RETRAIN_LAST, .trained = 4, .evaluated = 3, .deployed = 4, .base = "kept"},
+		{.back = true, .to_base = "kept", .retrain = RETRAIN_LAST, .trained = 5, .evaluated = 3, .deployed = 4, .base = "round-5"},
+		{.back = true, .to_base = "kept", .retrain = RETRAIN_DEPLOYED, .trained = 5, .evaluated = 5, .deployed = 4, .base = "kept"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		check(&cases[i]);
