@@ -298,6 +298,7 @@ cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t me
 
 const kept_version *version_find(const member *m, int64_t round); /* NULL: it is not kept */
 char *versions_text(arena *mem, const member *m);                 /* "0, 3, 6"; "" if there are none */
+cJSON *versions_rounds(const member *m);                          /* [6, 3, 0] */
 void versions_read(arena *mem, const cJSON *obj, member *m);
 void versions_put(const member *m, cJSON *obj);
 /* Into the change, if the report tells them. */

@@ -43,6 +43,8 @@ void summary_put(const job_view *v, const change *ch, cJSON *status)
 		json_put(status, "reason", ch->reason[0] != '\0' ? cJSON_CreateString(ch->reason) : cJSON_CreateNull());
 	if (m->has_deployed)
 		json_put_int(status, "deployedRound", m->deployed.round);
+	if (m->n_versions > 0)
+		json_put(status, "deployedVersions", versions_rounds(m));
 	for (size_t i = 0; i < ch->n; i++) {
 		const step *s = &ch->steps[i];
 		if (s->stage == STAGE_EVAL && s->phase == PHASE_COMPLETED && metric_text(v, s->output, text, sizeof text))

@@ -29,6 +29,14 @@ char *versions_text(arena *mem, const member *m)
 	return text;
 }
 
+cJSON *versions_rounds(const member *m)
+{
+	cJSON *list = cJSON_CreateArray();
+	for (size_t i = 0; i < m->n_versions; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateNumber((double)m->versions[i].round));
+	return list;
+}
+
 /* ---- as a part of the member ---- */
 
 static bool read_one(const cJSON *entry, kept_version *out)
