@@ -112,5 +112,12 @@ void trace_back_deployed(world *w);
 void trace_back_namesake(world *w);
 void trace_back_replaced(world *w);
 void trace_back_own_folder(world *w);
+void trace_rollback(world *w);
+void trace_rollback_crash(world *w);
+void trace_rollback_copy(world *w);
+void trace_rollback_samples(world *w);
+void trace_rollback_spoiled(world *w);
+void trace_rollback_missing(world *w);
+void trace_rollback_undone(world *w);
 
 #endif

@@ -70,5 +70,12 @@ const trace traces[] = {
 	{"back-namesake", trace_back_namesake},
 	{"back-replaced", trace_back_replaced},
 	{"back-own-folder", trace_back_own_folder},
+	{"rollback", trace_rollback},
+	{"rollback-crash", trace_rollback_crash},
+	{"rollback-copy", trace_rollback_copy},
+	{"rollback-samples", trace_rollback_samples},
+	{"rollback-spoiled", trace_rollback_spoiled},
+	{"rollback-missing", trace_rollback_missing},
+	{"rollback-undone", trace_rollback_undone},
 };
 const size_t n_traces = sizeof(traces) / sizeof(traces[0]);
