@@ -118,6 +118,7 @@ struct track { /* of one job uid */
 	char asks[SIM_ASKS_MAX][16]; /* rollbacks that were asked for, in this order; so many of them were decided: */
 	int n_asks, n_decided, n_back;
 	char ask_id[32]; /* of the last */
+	bool ask_held;   /* the conditions name it */
 	int64_t asked_at;
 	bool reimaged;                      /* the deployed model went with the disk; until the next deployment */
 	bool displaced;                     /* the cluster was set back behind a deployment; until it names another model */

@@ -114,6 +114,7 @@ void trace_back_replaced(world *w);
 void trace_back_own_folder(world *w);
 void trace_rollback(world *w);
 void trace_rollback_crash(world *w);
+void trace_rollback_unclean(world *w);
 void trace_rollback_copy(world *w);
 void trace_rollback_samples(world *w);
 void trace_rollback_spoiled(world *w);

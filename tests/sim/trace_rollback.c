@@ -72,6 +72,27 @@ void trace_rollback_crash(world *w)
 	trace_end(w);
 }
 
+/* The annotation cannot be taken away at once; the rollback goes on meanwhile, and is not decided again. */
+void trace_rollback_unclean(world *w)
+{
+	uint64_t content[4];
+	int64_t patches;
+
+	three_rounds(w, content);
+	job_ask(w, &w->jobs[0], "2");
+	until_decided(w, 1);
+	patches = leader(w)->patches;
+	w->k.api_fail = 1;
+	while (leader(w)->patches == patches && world_step(w, w->now + MINUTES(1)))
+		;
+	world_run(w, 15); /* that one alone */
+	EXPECT(w, job_asks(w->jobs[0].object));
+	w->k.api_fail = 0;
+	expect_back(w, 4, content[2]);
+	EXPECT(w, script_track(w)->n_decided == 1);
+	trace_end(w);
+}
+
 /* The oldest version, which this deployment would take away: the crash between the copy and its commit makes the copy again. */
 void trace_rollback_copy(world *w)
 {

@@ -72,6 +72,7 @@ const trace traces[] = {
 	{"back-own-folder", trace_back_own_folder},
 	{"rollback", trace_rollback},
 	{"rollback-crash", trace_rollback_crash},
+	{"rollback-unclean", trace_rollback_unclean},
 	{"rollback-copy", trace_rollback_copy},
 	{"rollback-samples", trace_rollback_samples},
 	{"rollback-spoiled", trace_rollback_spoiled},

@@ -272,10 +272,17 @@ static void read_rollback(world *w, track *t, const cJSON *member, position p)
 	int64_t to = int_of(rollback, "to"), round = strtoll(asked, NULL, 10);
 	round_track *r;
 
-	if (id == NULL || strcmp(id->valuestring, t->ask_id) == 0)
+	bool again = id != NULL && strcmp(id->valuestring, t->ask_id) == 0, held = t->ask_held;
+
+	t->ask_held = id != NULL;
+	if (to >= 0 && (id == NULL || again) && !track_round(t, p.round)->back && !t->set_back)
+		violated(w, 3, "%s: round %lld goes back to round %lld, which was not decided", t->uid, (long long)p.round, (long long)to);
+	if (again && !held && !t->set_back)
+		violated(w, 3, "%s: a rollback is decided once more", t->uid);
+	if (id == NULL || again)
 		return;
 	if (t->n_decided >= t->n_asks)
-		violated(w, 3, "%s: a rollback is decided that nobody asked for, or once more", t->uid);
+		violated(w, 3, "%s: a rollback is decided that nobody asked for", t->uid);
 	snprintf(t->ask_id, sizeof(t->ask_id), "%s", id->valuestring);
 	t->n_decided++;
 	if (why != NULL) {
