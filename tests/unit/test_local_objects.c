@@ -318,12 +318,108 @@ static void a_part_that_cannot_be_read_is_not_an_absent_one(void **state)
 	assert_non_null(strstr(err.text, "IncrementalLearningJob default/j"));
 }
 
+/* ---- annotations: the manifest is the user's ---- */
+
+static const char *annotation(const cJSON *object, const char *name)
+{
+	return cJSON_GetStringValue(json_member(json_member(json_member(object, "metadata"), "annotations"), name));
+}
+
+static int annotate(fixture *f, const cJSON *job, const char *change, cJSON **out)
+{
+	cJSON *body = tree(change);
+	int code =
+		objects_annotate(f->store, OBJECT_JOB, "default", "j", meta_text(job, "uid"), meta_text(job, "resourceVersion"), body, out, NULL);
+	cJSON_Delete(body);
+	return code;
+}
+
+#define WISH "{\"annotations\":{\"back\":\"3\",\"other\":\"x\"}}"
+
+static void what_is_taken_counts_once(void **state)
+{
+	fixture *f = *state;
+	cJSON *job = apply(f, "j", WISH, "{\"x\":1}"), *out = NULL, *stale;
+	assert_string_equal(annotation(job, "back"), "3");
+	assert_int_equal(annotate(f, job, "{\"back\":null,\"ours\":\"17:3\"}", &out), 0);
+	assert_null(annotation(out, "back"));
+	assert_string_equal(annotation(out, "ours"), "17:3");
+	assert_string_equal(annotation(out, "other"), "x");
+	assert_int_equal(annotate(f, job, "{\"ours\":null}", &stale), ERROR_CONFLICT);
+	assert_string_equal(annotation(stale, "ours"), "17:3");
+	cJSON_Delete(stale);
+	/* The manifest as it was, also after a restart; and with another spec. */
+	objects_close(f->store);
+	open_store(f);
+	assert_null(apply(f, "j", WISH, "{\"x\":1}"));
+	cJSON_Delete(job);
+	job = apply(f, "j", WISH, "{\"x\":2}");
+	assert_null(annotation(job, "back"));
+	assert_string_equal(annotation(job, "ours"), "17:3");
+	cJSON_Delete(out);
+	assert_int_equal(annotate(f, job, "{\"ours\":null}", &out), 0);
+	assert_null(annotation(out, "ours"));
+	assert_null(annotation(out, "back"));
+	cJSON_Delete(out);
+	/* Another value is another wish; so is the same one, when it was away. */
+	cJSON_Delete(job);
+	job = apply(f, "j", "{\"annotations\":{\"back\":\"4\"}}", "{\"x\":2}");
+	assert_string_equal(annotation(job, "back"), "4");
+	assert_int_equal(annotate(f, job, "{\"back\":null}", &out), 0);
+	cJSON_Delete(out);
+	cJSON_Delete(job);
+	job = apply(f, "j", "{}", "{\"x\":2}");
+	assert_null(annotation(job, "back"));
+	cJSON_Delete(job);
+	job = apply(f, "j", "{\"annotations\":{\"back\":\"4\"}}", "{\"x\":2}");
+	assert_string_equal(annotation(job, "back"), "4");
+	cJSON_Delete(job);
+}
+
+/* What was taken goes with the object. */
+static void a_new_object_has_no_notes(void **state)
+{
+	fixture *f = *state;
+	cJSON *job = apply(f, "j", WISH, "{\"x\":1}"), *out = NULL;
+	assert_int_equal(annotate(f, job, "{\"back\":null,\"ours\":\"1:3\"}", &out), 0);
+	cJSON_Delete(job);
+	cJSON_Delete(out);
+	assert_int_equal(objects_remove(f->store, OBJECT_JOB, "default", "j", NULL), 0);
+	job = apply(f, "j", WISH, "{\"x\":1}");
+	assert_string_equal(annotation(job, "back"), "3");
+	assert_null(annotation(job, "ours"));
+	cJSON_Delete(job);
+}
+
+/* A store of the version before: its objects are as they were. */
+static void an_older_schema_is_brought_up_to_date(void **state)
+{
+	fixture *f = *state;
+	cJSON *job = apply(f, "j", WISH, "{\"x\":1}"), *out = NULL;
+	objects_close(f->store);
+	sqlite3 *db = NULL;
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "ALTER TABLE objects DROP COLUMN notes; PRAGMA user_version = 1", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	open_store(f);
+	out = get(f, OBJECT_JOB, "j");
+	assert_true(cJSON_Compare(job, out, true));
+	cJSON_Delete(out);
+	assert_int_equal(annotate(f, job, "{\"back\":null}", &out), 0);
+	assert_null(annotation(out, "back"));
+	cJSON_Delete(out);
+	cJSON_Delete(job);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(an_object_keeps_its_uid_until_it_is_removed, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_change_of_a_secrets_values_is_a_change, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_patch_is_guarded_and_merged, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_taken_counts_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_new_object_has_no_notes, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_older_schema_is_brought_up_to_date, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_transaction_is_whole_or_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(pods_and_keys, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_epoch_only_grows, setup, teardown),
