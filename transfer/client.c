@@ -23,7 +23,7 @@
 
 #define NOTHING_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-enum { REDIRECTS = 5, HEADERS_MAX = 64 * 1024, SKEW_S = 300, RETRY_AFTER_MAX_S = 120, POLL_MS = 500 };
+enum { REDIRECTS = 5, HEADERS_MAX = 64 * 1024, SKEW_S = 300, RETRY_AFTER_MAX_S = 120, POLL_MS = 500, WORK_PER_S = 10 * 1000 * 1000 };
 
 struct client {
 	session *s;
@@ -258,7 +258,7 @@ static void set_common(client *c, char *url)
 	curl_easy_setopt(e, CURLOPT_USERAGENT, "ilmare-transfer/" ILMARE_VERSION);
 	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_ms);
 	curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)((s->stall_ms + 999) / 1000));
+	curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)((s->stall_ms + 999) / 1000 + c->q->work / WORK_PER_S));
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 256L * 1024);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->text);

@@ -44,6 +44,7 @@ typedef struct request {
 	const char *content_md5;              /* Base64, or NULL */
 	size_t body_max;                      /* of an answer that on_data does not take */
 	const char *permission;               /* for who is denied */
+	int64_t work; /* bytes that the server moves by itself before it answers, in silence: it gets a second more for 10 MB */
 
 	/* What is sent: `len` bytes at `offset` of a file, or of memory. */
 	bool has_body, counts; /* counts: its bytes are the session's progress, as long as it does not fail */

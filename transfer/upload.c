@@ -231,6 +231,7 @@ static int finish(sending *s, error *err)
 	q.len = (int64_t)body.len;
 	q.if_none_match = s->u->only_new ? "*" : NULL;
 	q.once = true;
+	q.work = (int64_t)s->st.st_size;
 	q.permission = "s3:PutObject";
 	digest_of(body.data, body.len, &d);
 	digest_hex(&d, q.sha256);

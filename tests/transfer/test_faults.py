@@ -198,6 +198,18 @@ class Uploads(Store):
         self.assertEqual(self.store.parts, {})
         return done
 
+    def test_a_store_that_works_in_silence(self):
+        """It puts parts together, or copies: that takes the longer the more it is, and is no stall."""
+        file = self.file("source", self.data(40_000_000))
+        self.proxy_.only = lambda method, path: method == "POST" and "uploadId" in path
+        self.proxy_.faults = [("late", 2.5)]
+        self.good("put", *QUICK, "--stall-time", "1s", file, "s3://bucket/k")
+        self.assertEqual(len([path for method, path, _ in self.proxy_.seen if method == "POST" and "uploadId" in path]), 1)
+        self.proxy_.only = lambda method, path: method == "PUT"
+        self.proxy_.faults, self.proxy_.seen = [("late", 2.5)], []
+        self.good("copy", *QUICK, "--stall-time", "1s", "s3://bucket/k", "s3://bucket/l")
+        self.assertEqual([method for method, _, _ in self.proxy_.seen], ["HEAD", "PUT"])
+
     def test_a_small_one_is_tried_again(self):
         self.put(("close",), ("status", 503, {}, b""), ("lost",))
         self.put(("lost",), flags=["--new"])

@@ -201,8 +201,12 @@ class Moves(Remote):
             self.file(f"store/bucket/many/{n % 7}/{n}", b"x")
             self.file(f"store/bucket/to/{n % 7}/{n}-stays", b"x")
         self.file("store/bucket/many0/x", b"x")
+        for key in ("many/", "many/5/", "many/none/"):  # as other programs make folders
+            self.good("put", self.file("f", b""), f"s3://bucket/{key}")
         done = self.good("move-folder", "--last", "3/3", "s3://bucket/many", "s3://bucket/to").last
-        self.assertEqual((done["files"], done["removed"]), (1200, 1200))
+        self.assertEqual((done["files"], done["removed"]), (1203, 1203))
+        self.assertEqual(self.entries("s3://bucket")[0], ["many0/", "to/"])
+        self.assertEqual(self.entries("s3://bucket/to")[0], [*(f"{n}/" for n in range(7)), "none/"])
         self.assertEqual(self.left(gateway.folder / "bucket"),
                          sorted(["many0/x", *(f"to/{n % 7}/{n}{end}" for n in range(1200) for end in ("", "-stays"))]))
 

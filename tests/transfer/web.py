@@ -9,7 +9,7 @@
 
 Faults: ("cut", n) the answer ends after n bytes of the body; ("stall", n) it never goes on after them; ("status", code, headers, body) in place of
 the server's answer; ("page",) 200 with a page; ("longer", n) and ("shorter", n) lie about the length; ("lost",) the server does it, and its
-answer is lost; ("close",) nobody answers; ("refuse_body",) closed while the body is being sent; ("hang",) what was sent is
+answer is lost; ("late", s) or comes after some seconds; ("close",) nobody answers; ("refuse_body",) closed while the body is being sent; ("hang",) what was sent is
 taken and nothing comes back; ("flip", n) byte n is another one.
 """
 
@@ -174,6 +174,8 @@ class BadHandler(http.server.BaseHTTPRequestHandler):
         status, headers, data, said, date = self.forward(body)
         if self.command == "HEAD" and said is not None:
             return self.send(status, headers, b"", said, date)
+        if kind == "late":
+            self.server.proxy.closing.wait(fault[1])
         if kind == "lost":
             self.close_connection = True
         elif kind == "cut":
