@@ -4,6 +4,7 @@
 #include "common/daemon.h"
 
 #include <malloc.h>
+#include <openssl/crypto.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,6 +35,8 @@ void daemon_init(void)
 	mallopt(M_MMAP_THRESHOLD, 512 * 1024);
 	mallopt(M_TRIM_THRESHOLD, 512 * 1024);
 	mem_init();
+	/* At exit OpenSSL would take itself down, while a thread of the MQTT library may still be in it, or on its way out. */
+	OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	setenv("UV_THREADPOOL_SIZE", "2", 0);
 }

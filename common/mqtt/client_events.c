@@ -132,21 +132,21 @@ static void got_message(mqtt_client *c, const struct event *e)
 
 static void got_published(mqtt_client *c, const struct event *e)
 {
-	bool once = false;
-	size_t size = outgoing_acknowledge(&c->out, e->token, &once);
+	struct outgoing_done done;
 	char text[256] = "";
 
-	if (size == SIZE_MAX)
+	if (!outgoing_acknowledge(&c->out, e->token, &done))
 		return;
-	if (!once)
-		liveness_answered(&c->liveness, size, uv_now(c->loop));
+	if (!done.once)
+		liveness_answered(&c->liveness, done.size, uv_now(c->loop));
 	if (e->reason >= REASON_FAILURE) {
 		c->counters.refused_publishes++;
 		reason_text(e->reason, "the publish", text, sizeof text);
-		log_error("mqtt", "publish refused", L_STR("error", text));
+		log_error("mqtt", "publish refused", L_STR("topic", done.topic), L_STR("error", text));
 	} else {
 		c->counters.published++;
 	}
+	free(done.topic);
 	client__pump(c);
 	if (c->cb.on_published && c->state == MQTT_UP)
 		c->cb.on_published(c->cb.ctx, e->token, reason_error(e->reason), e->reason, text);

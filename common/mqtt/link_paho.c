@@ -329,6 +329,7 @@ static int start_connect(struct link *l, const struct broker_url *broker)
 		tls.trustStore = c->ca_file;
 		tls.keyStore = c->cert_file;
 		tls.privateKey = c->key_file;
+		tls.privateKeyPassword = ""; /* a key that has one is refused: without this OpenSSL would ask for it, on the terminal, and wait */
 		tls.enableServerCertAuth = 1;
 		tls.verify = 1;
 		tls.sslVersion = MQTT_SSL_VERSION_TLS_1_2;

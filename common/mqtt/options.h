@@ -51,7 +51,7 @@ typedef struct mqtt_options {
 		{.key = "mqtt.keyFile",                                                                                                            \
 			.type = CONFIG_STRING,                                                                                                         \
 			.offset = (base) + offsetof(mqtt_options, key_file),                                                                           \
-			.help = "PEM file of its key. Default: in certFile."},                                                                         \
+			.help = "PEM file of its key, without a passphrase. Default: in certFile."},                                                   \
 		{.key = "mqtt.insecure",                                                                                                           \
 			.type = CONFIG_BOOL,                                                                                                           \
 			.offset = (base) + offsetof(mqtt_options, insecure),                                                                           \

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "common/mem.h"
+
 /* What a message takes of the queue: a million empty ones would fill the memory too. */
 static size_t cost(const struct mqtt_message *m)
 {
@@ -29,8 +31,10 @@ void outgoing_clear(struct outgoing *o)
 		message_free(m);
 	}
 	o->last = &o->first;
+	while (o->n_inflight > 0)
+		free(o->inflight[--o->n_inflight].topic);
 	o->queued = o->queued_bytes = 0;
-	o->n_inflight = o->inflight_bytes = 0;
+	o->inflight_bytes = 0;
 }
 
 int64_t outgoing_put(struct outgoing *o, const struct mqtt_message *m)
@@ -66,25 +70,23 @@ struct message *outgoing_next(struct outgoing *o)
 	o->queued_bytes -= cost(&m->m);
 	o->inflight[o->n_inflight].token = m->token;
 	o->inflight[o->n_inflight].once = m->m.at_most_once;
+	o->inflight[o->n_inflight].topic = mem_strdup(m->m.topic);
 	o->inflight[o->n_inflight++].size = size;
 	o->inflight_bytes += size;
 	return m;
 }
 
-size_t outgoing_acknowledge(struct outgoing *o, int64_t token, bool *once)
+bool outgoing_acknowledge(struct outgoing *o, int64_t token, struct outgoing_done *done)
 {
 	for (size_t i = 0; i < o->n_inflight; i++) {
-		size_t size = o->inflight[i].size;
-
 		if (o->inflight[i].token != token)
 			continue;
-		if (once)
-			*once = o->inflight[i].once;
+		*done = (struct outgoing_done){.size = o->inflight[i].size, .once = o->inflight[i].once, .topic = o->inflight[i].topic};
 		o->inflight[i] = o->inflight[--o->n_inflight];
-		o->inflight_bytes -= size;
-		return size;
+		o->inflight_bytes -= done->size;
+		return true;
 	}
-	return SIZE_MAX;
+	return false;
 }
 
 bool outgoing_has_room(const struct outgoing *o)

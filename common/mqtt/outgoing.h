@@ -23,6 +23,7 @@ struct outgoing {
 		int64_t token;
 		size_t size;
 		bool once;
+		char *topic;
 	} inflight[OUTGOING_WINDOW_MAX];
 	size_t n_inflight, inflight_bytes;
 	int64_t last_token;
@@ -36,9 +37,14 @@ void outgoing_clear(struct outgoing *o);
 int64_t outgoing_put(struct outgoing *o, const struct mqtt_message *m);
 /* The next message, if the window lets it go; the caller owns it, it counts as in flight. Else NULL. */
 struct message *outgoing_next(struct outgoing *o);
-/* Acknowledged, or, of a message that goes out at most once, sent: its size, or SIZE_MAX for a token that is not in flight. *once (NULL:
- * never mind): which of the two. */
-size_t outgoing_acknowledge(struct outgoing *o, int64_t token, bool *once);
+/* What is told of a message that is not in flight any more. */
+struct outgoing_done {
+	size_t size;
+	bool once;   /* it goes out at most once, so it is only sent; else acknowledged */
+	char *topic; /* to be freed */
+};
+/* Acknowledged, or sent. False, with *done untouched, for a token that is not in flight. */
+bool outgoing_acknowledge(struct outgoing *o, int64_t token, struct outgoing_done *done);
 /* At most half full. */
 bool outgoing_has_room(const struct outgoing *o);
 /* At most a quarter full: time to tell somebody who was refused. Told at the half, he would be told again for each message that he adds. */

@@ -6,8 +6,8 @@ Also what happens without TLS: refused off loopback unless it is said that it is
 import re
 import subprocess
 
-from lab import Pki, install, pair
-from agents import PATIENCE, program, until
+from lab import Pki, install, openssl, pair
+from agents import PATIENCE, Process, free_port, program, until
 from secure_case import SecureCase, main
 
 TOO_LATE = ("20250101000000Z", "20250201000000Z")
@@ -87,6 +87,38 @@ class Identity(SecureCase):
         edge = self.start(self.broker.edge("edge-1", mqtt_key_file=key))
         self.stays_out(edge, r"the key in \S+ is not that of the certificate in \S+/edge-1.crt")
 
+    def test_a_key_with_a_passphrase(self):
+        """Nobody is there to be asked for it: the terminal would wait, and keep the agent from ending."""
+        edge = self.broker.edge("edge-1")
+        closed = edge.tls / "closed.key"
+        openssl("pkcs8", "-topk8", "-passout", "pass:abcd", "-in", edge.tls / "edge-1.key", "-out", closed)
+        closed.rename(edge.tls / "edge-1.key")
+        self.start(edge)
+        self.stays_out(edge, r"/edge-1.key holds no key in PEM form that can be read without a passphrase")
+        self.assertNotIn("Enter", edge.text())
+        self.gets_in_with(edge, self.pki.folder("edge-1"))
+
+    def test_a_broker_with_an_old_version_or_no_certificate(self):
+        """Not even if this machine's own settings would allow it."""
+        weak = self.world.path / "weak.cnf"
+        weak.write_text("openssl_conf = o\n[o]\nssl_conf = s\n[s]\nsystem_default = d\n[d]\nMinProtocol = TLSv1\nCipherString = ALL:@SECLEVEL=0\n")
+        certificate, key = pair(self.pki.folder("broker"))
+        folder = self.pki.node("edge-1")
+        for name, shakes, how in (("new", True, ["-tls1_2"]), ("old", False, ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"]),
+                                  ("nobody", False, ["-tls1_2", "-cipher", "aNULL:@SECLEVEL=0"])):
+            port = free_port()
+            server = Process(self.world, name, ["openssl", "s_server", "-www", "-state", "-accept", port, "-cert", certificate, "-key", key, *how],
+                             env={"OPENSSL_CONF": weak})
+            self.world.add(server).start().wait_log("ACCEPT")
+            edge = self.broker.edge("edge-1", folder, name=f"edge-{name}", mqtt_brokers=f"mqtts://localhost:{port}")
+            edge.env = {"OPENSSL_CONF": weak}
+            edge.start()
+            if shakes:
+                server.wait_log("SSL_accept:SSLv3/TLS write finished")
+            else:
+                edge.wait_log('cannot connect error="TLS with .*(protocol|handshake failure)', 2)
+            edge.stop()
+
     def test_a_file_that_is_no_certificate(self):
         edge = self.broker.edge("edge-1")
         (edge.tls / "edge-1.crt").write_text("nothing\n")
@@ -110,7 +142,7 @@ class Identity(SecureCase):
         """It opens the door, and then nothing: neither is this node's word taken, nor does it hear what is meant for it."""
         edge = self.start(self.broker.edge("edge-1", folder=self.pki.node("edge-2")))
         edge.wait_log(r"the certificate is another's: .* certificate=edge-2 name=edge-1")
-        edge.wait_log(r"publish refused .*not authorized \(0x87\)")
+        edge.wait_log(r"publish refused topic=ilmare/v1/presence/edge-1 .*not authorized \(0x87\)")
         listener = self.world.topics(self.broker)
         self.broker.publish("ilmare/v1/node/edge-1/inventory", "{}")
         self.refused_once_more(edge)
