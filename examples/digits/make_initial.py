@@ -7,6 +7,9 @@ HOME/data/samples.txt    the dataset, empty; feed.py appends to it
 HOME/data/held-out.txt   samples that are never fed; the inference worker shows its accuracy on them
 HOME/output/             for the job
 
+With --store s3://BUCKET/FOLDER the models and the empty dataset are sent there too, as FOLDER/models/… and
+FOLDER/data/samples.txt (store.py says where address and key come from).
+
 What is there already is kept, so it may be called again; --force begins anew with models (never with data).
 """
 
@@ -17,7 +20,9 @@ import sys
 import numpy as np
 
 import model
+import store
 from stream import SEED, Stream
+from worker import WorkerError
 
 
 def initial_network(stream):
@@ -47,15 +52,24 @@ def prepare(home, seed, force):
     write_new(os.path.join(home, "data", "held-out.txt"), "".join(map(stream.line, stream.held_out)))
 
 
+def send(home, url, force):
+    for name in ("initial.npz", "deploy.npz"):
+        store.put(os.path.join(home, "models", name), store.join(url, "models", name), only_new=not force)
+    store.put(os.path.join(home, "data", "samples.txt"), store.join(url, "data", "samples.txt"), only_new=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("home", help="folder to prepare")
     parser.add_argument("--seed", type=int, default=SEED, help=f"order of the stream (default {SEED}); give feed.py the same")
     parser.add_argument("--force", action="store_true", help="write both models anew")
+    parser.add_argument("--store", metavar="URL", help="s3://BUCKET/FOLDER that models and dataset are sent to as well")
     options = parser.parse_args()
     try:
         prepare(options.home, options.seed, options.force)
-    except OSError as error:
+        if options.store:
+            send(options.home, store.require_s3("--store", options.store), options.force)
+    except (OSError, WorkerError) as error:
         sys.exit(f"make_initial.py: {error}")
 
 

@@ -8,7 +8,9 @@ Design:
   same base and the same samples give the same network.
 - The file is numpy's .npz read with allow_pickle=False: loading a model cannot run code, whoever wrote it.
 - save() writes beside, syncs and renames: a reader sees the whole old file or the whole new one.
-- A sample is one line, label and 64 values from 0 to 16; a line that is not that is named and left out.
+- A sample is one line: a label, and 64 values from 0 to 16 or the name of the image's file (PGM, plain), which is
+  found from the folder of the dataset, or of the index where the dataset is remote. A line that is neither is named
+  and left out; a file that should be there and is not is an error.
 
 Invariant: every Network has the shapes of SHAPES and finite numbers; load() refuses anything else.
 """
@@ -30,6 +32,7 @@ HIDDEN = 32
 SHAPES = {"w1": (PIXELS, HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN, DIGITS), "b2": (DIGITS,)}
 FORMAT = "npz"
 FILE_NAME = "model.npz"
+INDEX_NAME = "dataIndex.txt"
 
 PASSES = 20
 RATE = 0.3
@@ -138,25 +141,69 @@ def sha256_of(path):
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def parse_sample(line):
-    """(label, pixels) of one line, or ValueError."""
-    fields = [int(field) for field in line.split()]
-    if len(fields) != 1 + PIXELS:
-        raise ValueError(f"{len(fields)} fields instead of {1 + PIXELS}")
-    if not 0 <= fields[0] < DIGITS:
-        raise ValueError(f"label {fields[0]}")
-    if min(fields[1:]) < 0 or max(fields[1:]) > PIXEL_MAX:
+def read_index(path):
+    """(folder of the dataset, names of files below it) of a dataIndex.txt: first the folder, then words that are names."""
+    folder, names = None, []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if folder is None and not line.startswith("#"):
+                folder = line.strip()
+            elif folder is not None and line.rstrip("\r\n") != "#" and not line.startswith("# "):
+                names += line.split()
+    if not folder:
+        raise WorkerError(f"{path}: names no folder")
+    return folder, names
+
+
+def images_of(original):
+    """Where the images are that samples name, seen from ORIGINAL_DATASET_URL: a dataset, or the index of a remote one. None: nowhere.
+
+    Of a remote dataset the files of the index, and no others, have been fetched into the index's own folder.
+    """
+    if not original:
+        return None
+    folder = os.path.dirname(os.path.abspath(original))
+    if os.path.basename(original) == INDEX_NAME:
+        source, names = read_index(original)
+        missing = [name for name in names if not os.path.exists(os.path.join(folder, name))]
+        if missing:
+            raise WorkerError(f"{original}: {len(missing)} of {len(names)} files are not there, {missing[0]} is the first")
+        log("files of the dataset", source=source, files=len(names))
+    return folder
+
+
+def read_image(path):
+    """64 values of a plain PGM file of 8×8 pixels, or ValueError."""
+    with open(path, encoding="ascii") as file:
+        words = [word for line in file for word in line.partition("#")[0].split()]
+    if words[:4] != ["P2", "8", "8", str(PIXEL_MAX)]:
+        raise ValueError(f"{path}: not a plain PGM of 8 by 8 pixels from 0 to {PIXEL_MAX}")
+    return [int(word) for word in words[4:]]
+
+
+def parse_sample(line, images=None):
+    """(label, pixels) of one line, or ValueError. images: the folder below which its file is, if it names one."""
+    fields = line.split()
+    if len(fields) == 2 and images is not None and not os.path.isabs(fields[1]) and ".." not in fields[1].split("/"):
+        values = [int(fields[0]), *read_image(os.path.join(images, fields[1]))]
+    else:
+        values = [int(field) for field in fields]
+    if len(values) != 1 + PIXELS:
+        raise ValueError(f"{len(values)} fields instead of {1 + PIXELS}")
+    if not 0 <= values[0] < DIGITS:
+        raise ValueError(f"label {values[0]}")
+    if min(values[1:]) < 0 or max(values[1:]) > PIXEL_MAX:
         raise ValueError("a pixel outside 0 to 16")
-    return fields[0], fields[1:]
+    return values[0], values[1:]
 
 
-def read_samples(path):
-    """(pixels scaled to 0…1, labels) of a txt file."""
+def read_samples(path, images=None):
+    """(pixels scaled to 0…1, labels) of a txt file. images: see images_of."""
     labels, pixels = [], []
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             try:
-                label, values = parse_sample(line)
+                label, values = parse_sample(line, images)
             except ValueError as error:
                 log("line left out", file=path, line=number, reason=error)
                 continue

@@ -115,7 +115,7 @@ class Worker:
         return value
 
     def local_path(self, name):
-        """The path in variable `name`, which this example needs to be local; empty string if it is not set."""
+        """The path in variable `name`, which is read and so has to be local; empty string if it is not set."""
         return require_local(name, self.environ.get(name, ""))
 
     def path_on_node(self, path):
@@ -144,7 +144,7 @@ class Worker:
 
 def require_local(name, url):
     if "://" in url:
-        raise WorkerError(f"{name}: {url}: this example reads and writes local paths only")
+        raise WorkerError(f"{name}: {url}: this example reads local paths only")
     return url
 
 

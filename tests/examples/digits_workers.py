@@ -222,12 +222,6 @@ class WorkerScriptTest(Folder):
                 train.work(worker.Worker("train"))
         self.assertTrue(900 < sleep.call_args_list[0].args[0] <= 1000)
 
-    def test_remote_urls_are_refused(self):
-        with Endpoint() as endpoint:
-            done = self.train(endpoint, MODEL_URL="s3://bucket/out")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("local paths only", done.stderr)
-
     def test_nothing_to_evaluate_with_is_no_error(self):
         with Endpoint() as endpoint:
             done = script("eval.py", env=variables(endpoint.url, MODEL_URLS=f"{self.base};{self.base}",

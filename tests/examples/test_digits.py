@@ -4,7 +4,7 @@
 The driver (Rounds) plays the part of the agents for one job: it splits samples by the same rule, writes the files
 of a round, starts train.py and eval.py with the variables that a worker gets, and decides by accuracy_delta. So the
 series of batches that the demo feeds is known to hold (better, better, better, refused, better, better) without
-any agent. Runs the tests of digits_workers.py too and prints `N passed, N failed` last.
+any agent. Runs the tests of digits_workers.py and digits_store.py too and prints `N passed, N failed` last.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ import yaml
 
 from digits_support import TRAIN_PROB, Endpoint, Folder, read_lines, script, trains, variables
 
+import digits_store
 import digits_workers
 import feed
 import model
@@ -190,7 +191,7 @@ class ManifestTest(Folder):
 
 def main():
     load = unittest.defaultTestLoader.loadTestsFromModule
-    tests = unittest.TestSuite(map(load, (sys.modules[__name__], digits_workers)))
+    tests = unittest.TestSuite(map(load, (sys.modules[__name__], digits_workers, digits_store)))
     result = unittest.TextTestRunner(verbosity=2, stream=sys.stdout).run(tests)
     # A subtest that failed counts for the test it is part of.
     failed = len({str(getattr(test, "test_case", test)) for test, _ in result.failures + result.errors})
