@@ -68,6 +68,16 @@ class Rules(Case):
         until(lambda: any("incrementallearningjobs/status" in m for m in self.loop.events().get("ClusterDenied", [])), "an Event says so")
         self.granted(cloud, lambda: self.loop.at(1, "Train", "Waiting"))
 
+    def test_annotations_of_jobs(self):
+        cloud = self.missing("incrementallearningjobs", "patch")
+        self.loop.at(1, "Train", "Waiting")
+        self.api.patch(JOB, self.ns, "signs-demo", {"metadata": {"annotations": {"ilmare/rollback-to": "7"}}})
+        self.said(cloud, "patch", "incrementallearningjobs")
+        until(lambda: any("ilmare/rollback-to" in m for m in self.loop.events().get("ClusterDenied", [])), "an Event says so")
+        self.loop.feed()
+        self.loop.over(1)  # which is no reason to stand still
+        self.granted(cloud, lambda: self.loop.wait(lambda o: "ilmare/rollback-to" not in (meta(o, "annotations") or {}), "it is taken"))
+
     def test_status_of_datasets(self):
         cloud = self.missing("datasets/status", "patch")
         self.loop.feed()
@@ -116,6 +126,8 @@ class Rules(Case):
         self.loop.metrics(0.5, 0.5)
         self.loop.feed()
         self.loop.over(2)
+        self.api.patch(JOB, self.ns, "signs-demo", {"metadata": {"annotations": {"ilmare/rollback-to": "7"}}})
+        self.loop.wait(lambda o: not meta(o, "annotations"), "it is refused")
         self.api.delete(JOB, self.ns, "signs-demo")
         cloud.stop()
         events = [e for e in self.cluster.audit(mark) if e["user"]["username"] == self.loop.user]
