@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/file.h"
+#include "common/http/endpoint.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/metrics.h"
@@ -333,10 +334,16 @@ static int start_api(app *a, error *err)
 	config.http.request_ms = o->worker_request_ms;
 	config.http.answer_ms = 3 * o->worker_request_ms;
 	code = worker_api_start(a->loop, &config, &events, &a->api, err);
-	file_secret_free(token);
-	if (code == 0)
+	if (code == 0) {
 		log_info("worker-api", "listening", L_STR("host", o->worker_host), L_INT("port", worker_api_port(a->api)),
 			L_INT("observe_port", worker_api_observe_port(a->api)));
+		if (config.http.listen_fd < 0 && !endpoint_host_loopback(o->worker_host))
+			log_warn("worker-api",
+				token ? "insecure: whoever is on the way of a worker's post can read the token, and report for all workers" :
+						"insecure: whoever reaches this port can report for this node's workers",
+				L_STR("host", o->worker_host));
+	}
+	file_secret_free(token);
 	return code;
 }
 

@@ -15,6 +15,16 @@ bool endpoint_host_valid(const char *host)
 	return host && (inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1);
 }
 
+bool endpoint_host_loopback(const char *host)
+{
+	struct in_addr v4;
+	struct in6_addr v6;
+
+	if (inet_pton(AF_INET, host, &v4) == 1)
+		return ntohl(v4.s_addr) >> 24 == 127;
+	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 /* Behind what can be a host; NULL if there is none. */
 static const char *skip_host(const char *p)
 {

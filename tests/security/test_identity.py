@@ -186,6 +186,17 @@ class Plaintext(SecureCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("without TLS, and not on this machine", done.stderr)
 
+    def test_a_worker_port_that_others_reach_is_said_at_every_start(self):
+        token = self.world.path / "token"
+        token.write_text("0123456789abcdef\n")
+        for name, host, file, said in (("none", "127.0.0.1", None, None), ("open", "0.0.0.0", None, "whoever reaches this port can report"),
+                                       ("token", "0.0.0.0", token, "whoever is on the way .* can read the token")):
+            edge = self.world.edge(None, name=name, start=False, workers_host=host, workers_token_file=file)
+            for n in (1, 2):
+                edge.start()
+                self.assertEqual(len(edge.logged(f"warn  worker-api: insecure: {said or ''}")), n if said else 0)
+                edge.stop()
+
     def test_insecure_is_said_at_every_start(self):
         edge = self.broker.edge("edge-1", mqtt_brokers="mqtt://192.0.2.1:1883", mqtt_insecure="true")
         for n in (1, 2):

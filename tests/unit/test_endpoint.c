@@ -16,6 +16,17 @@ static void hosts(void **state)
 	assert_false(endpoint_host_valid(NULL));
 }
 
+static void loopback(void **state)
+{
+	static const char *const inside[] = {"127.0.0.1", "127.255.0.9", "::1"};
+	static const char *const outside[] = {"0.0.0.0", "128.0.0.1", "10.0.0.1", "::", "fe80::1", "::ffff:192.0.2.1", "localhost"};
+	(void)state;
+	for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++)
+		assert_true(endpoint_host_loopback(inside[i]));
+	for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++)
+		assert_false(endpoint_host_loopback(outside[i]));
+}
+
 static void urls(void **state)
 {
 	static const char *const good[] = {"http://localhost:9100", "https://edge.example", "http://127.0.0.1:1/", "http://[::1]:65535",
@@ -61,6 +72,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hosts),
+		cmocka_unit_test(loopback),
 		cmocka_unit_test(urls),
 		cmocka_unit_test(zones),
 	};

@@ -64,7 +64,10 @@ static int check_schema(objects *o, error *err)
 	if (code != 0)
 		return code;
 	if (version > SCHEMA)
-		return error_set(err, ERROR_UNSUPPORTED, "%s was written by a newer version of this program (schema %lld; this one knows %d)",
+		return error_set(err, ERROR_UNSUPPORTED,
+			"%s has schema %lld, this program knows up to %d: install the newer ilmare-cloud again, or move the file away (all jobs then "
+			"begin "
+			"anew, with new uids)",
 			o->path, (long long)version, SCHEMA);
 	code = check_sound(o, err);
 	if (code == 0 && version == 0 && sqlite3_exec(o->db, schema_sql, NULL, NULL, NULL) != SQLITE_OK)
