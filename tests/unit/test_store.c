@@ -433,6 +433,37 @@ static void the_wal_ends_anywhere(void **state)
 	free(shm_path);
 }
 
+/* However much is written, the WAL is emptied again and again: it has a bound of its own, whatever the disk's. */
+static void the_wal_stays_small(void **state)
+{
+	enum { COMMITS = 150, LARGEST = 512 * 1024 };
+	struct place *p = *state;
+	bool fresh;
+	store *s = open_store(p, &fresh);
+	char *wal_path = mem_printf("%s-wal", p->path);
+	record *before = NULL;
+	off_t last = 0;
+	int emptied = 0;
+
+	edge_agent_free(restore(s));
+	for (int64_t round = 1; round <= COMMITS; round++) {
+		record *r = make_record("u1", round, 6);
+		struct stat st;
+
+		assert_int_equal(put_over(s, before, r, NULL), 0);
+		record_free(before);
+		before = r;
+		assert_int_equal(stat(wal_path, &st), 0);
+		assert_true(st.st_size <= LARGEST);
+		emptied += st.st_size == last;
+		last = st.st_size;
+	}
+	assert_true(emptied > COMMITS / 2); /* it is written over from its beginning: nearly no commit makes it longer */
+	record_free(before);
+	store_close(s);
+	free(wal_path);
+}
+
 /* ---- a disk that is full ---- */
 
 static int writes_left;
@@ -541,6 +572,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_damaged_row_is_dropped_alone, place_setup, place_teardown),
 		cmocka_unit_test_setup_teardown(damaged_pages, place_setup, place_teardown),
 		cmocka_unit_test_setup_teardown(the_wal_ends_anywhere, place_setup, place_teardown),
+		cmocka_unit_test_setup_teardown(the_wal_stays_small, place_setup, place_teardown),
 		cmocka_unit_test_setup_teardown(a_full_disk_at_every_write, place_setup, place_teardown),
 		cmocka_unit_test_setup_teardown(scan_states, place_setup, place_teardown),
 	};
