@@ -90,7 +90,7 @@ int broker_url_check(const char *text, bool insecure, error *err)
 	if (rc == 0 && !url.tls && !url.loopback && !insecure)
 		rc = error_set(err, ERROR_DENIED,
 			"broker \"%s\": without TLS, and not on this machine: anyone on the way could read and change everything; use "
-			"mqtts://, or say insecure: true if the network is yours",
+			"mqtts://, or set mqtt.insecure: true if the network is yours",
 			text);
 	return rc;
 }
