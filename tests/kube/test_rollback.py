@@ -101,6 +101,24 @@ class Rollback(Steps, Case):
         self.assertEqual((told["round"], told["of"], told["job"]), (4, 1, meta(self.loop.job(), "uid")))
         self.assertEqual(told["model"]["metrics"], {"precision": [0.9, 0.8]})  # as evaluated in round 1
 
+    def test_hot(self):
+        """The worker that serves loads it, as it loads any model."""
+        loop = self.loop
+        loop.create(deploySpec__model={"name": "signs-deploy", "hotUpdateEnabled": True, "pollPeriodSeconds": 1})
+        loop.cloud()
+        first = loop.serving()
+        texts = self.rounds(1, 2)
+        self.ask("1")
+        self.assertEqual(loop.over(3)["reason"], "RolledBack")
+        self.assertEqual(self.served(), texts[1])
+        folder = loop.root / f"var/lib/sedna/model-hot-update/{self.ns}/incrementallearningjob/signs-demo"
+        config = json.loads((folder / "model_config.json").read_text())["model_config"]
+        self.assertEqual(config["model_update_time"], "round-3")
+        self.assertEqual((folder / config["model_path"].rsplit("/", 1)[-1]).read_text(), texts[1])
+        self.assertEqual(meta(loop.serving(), "uid"), meta(first, "uid"))
+        until(lambda: loop.kubelet.text(self.ns, meta(first, "name")).count(f"serves {texts[1].strip()}") == 2, "it served it twice")
+        self.assertEqual((self.deployed()["round"], self.deployed()["of"]), (3, 1))
+
     def test_what_is_not_there_any_more(self):
         """What serves goes on serving, the reason is said, and the job goes on."""
         loop = self.loop

@@ -621,6 +621,76 @@ static void killed_anywhere_can_be_repeated(void **state)
 	}
 }
 
+/* The same of a rollback: what it goes back to is there until it is done, although it is the oldest. */
+static rollback before_rollback(fixture *f)
+{
+	serve(f, "old");
+	for (int round = 1; round <= 4; round += round == 1 ? 2 : 1) {
+		char text[16];
+		snprintf(text, sizeof text, round == 1 ? "new" : "m%d", round);
+		train(f, text);
+		deploy_plan plan = plan_of(f, round);
+		model_info info;
+		plan.keep = 4;
+		assert_int_equal(deploy_run(&plan, &info, NULL), 0);
+	}
+	rollback r = back_to(f, 1, "new.pb", "new");
+	f->steps[0].from = r.from;
+	return r;
+}
+
+typedef struct going_back {
+	fixture *f;
+	const deploy_back *back;
+} going_back;
+
+static int go_back(const going_back *g)
+{
+	deploy_plan plan = plan_of(g->f, 5);
+	model_info info;
+	plan.back = g->back;
+	return deploy_run(&plan, &info, NULL);
+}
+
+static void go_back_in_child(void *arg)
+{
+	(void)go_back(arg);
+}
+
+static void a_rollback_that_fails_or_is_killed_anywhere_can_be_repeated(void **state)
+{
+	(void)state;
+	for (int kill = 0; kill < 2; kill++) {
+		bool happened = true;
+		for (int n = 1; happened; n++) {
+			fixture *f = make_fixture();
+			rollback r = before_rollback(f);
+			going_back g = {f, &r.back};
+			if (kill == 1) {
+				happened = fault_kill_at(n, go_back_in_child, &g);
+			} else {
+				fault_arm(FAULT_ERROR, n, EIO);
+				(void)go_back(&g);
+				happened = fault_happened();
+			}
+			buf b = {0};
+			list(f->folder, "", &b);
+			assert_true((strstr(buf_text(&b), "serve/model.pb=m4\n") != NULL) != (strstr(buf_text(&b), "serve/model.pb=new\n") != NULL));
+			buf_fini(&b);
+			assert_int_equal(go_back(&g), 0);
+			assert_tree(f->folder, "serve", "model.pb=new\n");
+			assert_tree(f->folder, "out/deployed",
+				"0/\n0/model.pb=old\n1/\n1/new.pb=new\n3/\n3/new.pb=m3\n4/\n4/new.pb=m4\n5/\n5/new.pb=new\n");
+			version v = told_of(f, 5);
+			assert_int_equal(v.of, 1);
+			version_fini(&v);
+			free(r.from);
+			free_fixture(f);
+			assert_true(happened || n > 12);
+		}
+	}
+}
+
 int main(void)
 {
 	mem_init();
@@ -642,6 +712,7 @@ int main(void)
 		cmocka_unit_test(what_we_deployed_may_change_its_kind),
 		cmocka_unit_test(failing_anywhere_can_be_repeated),
 		cmocka_unit_test(killed_anywhere_can_be_repeated),
+		cmocka_unit_test(a_rollback_that_fails_or_is_killed_anywhere_can_be_repeated),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
