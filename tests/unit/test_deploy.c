@@ -524,6 +524,16 @@ static void what_we_deployed_may_change_its_kind(void **state)
 	assert_int_equal(unlink(added), 0);
 	deploy(f, 3);
 	assert_tree(f->folder, "serve", "model.pb=m2\n");
+	/* What tells of a version is no model. */
+	char *told = mem_printf("%s/deployed/3/" VERSION_FILE, f->out);
+	buf text = {0};
+	assert_int_equal(file_read(told, VERSION_MAX, &text, NULL), 0);
+	put(f->served, buf_text(&text));
+	f->steps[0].from = f->from_eval;
+	assert_refused(f, 4, "model.pb is a file, but");
+	f->steps[0].from = f->from;
+	buf_fini(&text);
+	free(told);
 	/* What was there first is no deployment of ours, although a copy of it is kept. */
 	assert_int_equal(unlink(f->served), 0);
 	put(f->served, "old");
