@@ -16,6 +16,7 @@
 #include "common/mem.h"
 #include "common/metrics.h"
 #include "common/mqtt/agent.h"
+#include "common/program.h"
 #include "common/turn.h"
 #include "common/version.h"
 #include "edge-agent/core/agent.h"
@@ -38,6 +39,8 @@ struct app {
 	mqtt_client *mqtt;
 	turn turn;
 	bool stopping;
+	uint64_t keys_serial; /* of the keys that file work began with last */
+	char *remote_dir, *transfer_program;
 	char *presence_topic;
 	bool rival;        /* another agent of this name was born; to be acted on after the batch */
 	char problem[480]; /* of the last commit; "" if it went well */
@@ -121,6 +124,9 @@ static void act(void *ctx)
 	while (next(a, &action))
 		perform(a, &action);
 	files_sync(a->files, a->agent);
+	if (a->keys_serial != edge_agent_credentials_serial(a->agent))
+		files_keys_changed(a->files);
+	a->keys_serial = edge_agent_credentials_serial(a->agent);
 }
 
 static int64_t wake(void *ctx)
@@ -224,6 +230,13 @@ static void on_done(void *ctx, uint64_t id, const edge_result *result)
 	turn_go(&a->turn);
 }
 
+static enum credential_state keys_for(void *ctx, const char *uid, const char *url, credential_keys *out)
+{
+	app *a = ctx;
+
+	return edge_agent_credential_for(a->agent, uid, url, out);
+}
+
 static bool on_ready(void *ctx, const char **why)
 {
 	app *a = ctx;
@@ -262,7 +275,7 @@ static int start_core(app *a, error *err)
 {
 	const edge_options *o = a->options;
 	edge_config config;
-	static const char *capabilities[] = {"txt", "csv", "local"};
+	static const char *capabilities[] = {"txt", "csv", "local", "s3", "http"};
 	char *path;
 	bool fresh;
 	int code;
@@ -369,12 +382,14 @@ static int start_link(app *a, error *err)
 int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *err)
 {
 	app *a = mem_alloc(sizeof *a);
-	files_events events = {.ctx = a, .view = on_view, .done = on_done};
+	files_events events = {.ctx = a, .view = on_view, .done = on_done, .keys = keys_for};
 	int code;
 
 	a->loop = loop;
 	a->options = options;
 	*out = a;
+	a->remote_dir = options->remote_dir ? mem_strdup(options->remote_dir) : mem_printf("%s/remote", options->state_dir);
+	a->transfer_program = options->transfer_program ? mem_strdup(options->transfer_program) : program_beside("ilmare-transfer");
 	turn_init(&a->turn, loop, act, wake, a);
 	code = start_core(a, err);
 	if (code == 0) {
@@ -383,6 +398,8 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 			.look_ms = options->look_ms,
 			.rounds_kept = options->rounds_kept,
 			.deployed_kept = (int)options->deployed_kept,
+			.remote_dir = a->remote_dir,
+			.transfer_program = a->transfer_program,
 			.store = a->store};
 
 		a->files = files_new(loop, &config, &events);
@@ -428,5 +445,7 @@ void app_free(app *a)
 	edge_agent_free(a->agent);
 	store_close(a->store);
 	free(a->presence_topic);
+	free(a->transfer_program);
+	free(a->remote_dir);
 	free(a);
 }

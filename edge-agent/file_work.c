@@ -10,12 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "edge-agent/dataset/eval_data.h"
 #include "edge-agent/dataset/retention.h"
 #include "edge-agent/dataset/round.h"
-#include "edge-agent/storage/deploy.h"
+#include "edge-agent/deploy_work.h"
+#include "edge-agent/remote/folders.h"
+#include "edge-agent/remote/mirror.h"
+#include "edge-agent/remote/output.h"
 #include "edge-agent/storage/rooted.h"
 
 /* Between two looks at the stop flag. */
@@ -30,6 +34,15 @@ static void look_at(scanner *s, const atomic_bool *stop)
 		scanner_look(s, SLICE);
 		scanner_view(s, &view);
 	} while (view.more && view.code == 0 && !atomic_load(stop));
+}
+
+/* A copy that could not be brought up to date is not looked at: what it holds may be long past. */
+static void look_at_dataset(file_work *w)
+{
+	if (w->mirror != NULL && mirror_update(&w->transfer, w->url, w->mirror, &w->err) != 0)
+		scanner_fail(w->scanner, &w->err);
+	else
+		look_at(w->scanner, w->stop);
 }
 
 static int64_t generation_of(const scanner *s)
@@ -93,11 +106,58 @@ static void give_manifest(file_work *w, const manifest *m)
 	out->begin = m->before;
 }
 
+/* ---- rounds ---- */
+
+const char *file_work_folder(arena *mem, const char *remote_dir, const char *of, const char *url)
+{
+	size_t len = strlen(url);
+	char *dir = mem_printf("%s/%s", remote_dir, of), *plain, *folder;
+	const char *kept;
+
+	while (len > 0 && url[len - 1] == '/')
+		len--;
+	plain = mem_strndup(url, len);
+	folder = remote_folder(dir, plain, of);
+	kept = arena_strdup(mem, folder);
+	free(folder);
+	free(plain);
+	free(dir);
+	return kept;
+}
+
+/* The output folder at an object store; false: it is one of this machine. */
+static bool is_output(const file_work *w, output *out)
+{
+	const char *url = w->action.round.output_dir;
+	size_t len = strlen(url);
+
+	if (!url_is_remote(url))
+		return false;
+	while (len > 0 && url[len - 1] == '/')
+		len--;
+	out->url = arena_strndup(w->mem, url, len);
+	out->folder = file_work_folder(w->mem, w->remote_dir, FOLDER_OUTPUTS, out->url);
+	out->transfer = &w->transfer;
+	return true;
+}
+
+/* The folder of a remote dataset: files that its samples name are there. NULL: it is local. */
+static const char *files_url(const file_work *w)
+{
+	char *folder = url_is_remote(w->action.round.url) ? file_parent(w->action.round.url) : NULL;
+	const char *kept = arena_strdup(w->mem, folder);
+
+	free(folder);
+	return kept;
+}
+
 /* A folder that is not there, or holds nothing whole, is no manifest: a write moves it aside. */
 static int look(file_work *w)
 {
 	manifest m;
-	int code = round_read(w->action.round.output_dir, w->action.round.round, &m, &w->err);
+	output o;
+	int code = is_output(w, &o) ? output_look(&o, w->action.round.round, &m, &w->err) :
+								  round_read(w->action.round.output_dir, w->action.round.round, &m, &w->err);
 
 	if (code == 0)
 		give_manifest(w, &m);
@@ -117,10 +177,13 @@ static int write_round(file_work *w)
 		.line = w->action.round.line,
 		.end = w->action.round.alloc.range.end,
 		.may_move_aside = w->action.round.may_move_aside,
+		.files_url = files_url(w),
 		.stop = w->stop};
 	enum round_outcome outcome;
 	manifest m;
-	int code = round_write(w->scanner, &r, &outcome, &m, &w->err);
+	output o;
+	int code =
+		is_output(w, &o) ? output_write(&o, w->scanner, &r, &outcome, &m, &w->err) : round_write(w->scanner, &r, &outcome, &m, &w->err);
 
 	if (code == 0)
 		give_manifest(w, &m);
@@ -128,48 +191,93 @@ static int write_round(file_work *w)
 }
 
 /* oldest: the first round that the eval data are made of. */
-static void remove_old_rounds(const file_work *w, int64_t oldest)
+static void remove_old_rounds(const file_work *w, const output *o, int64_t oldest)
 {
-	int64_t first = w->action.round.round - w->rounds_kept + 1;
+	int64_t first = w->action.round.round - w->rounds_kept + 1, below = first < oldest ? first : oldest;
 
-	if (w->rounds_kept > 0)
-		rounds_remove_before(w->action.round.output_dir, w->action.round.uid, first < oldest ? first : oldest);
+	if (w->rounds_kept > 0 && o != NULL)
+		output_remove_before(o, w->action.round.uid, below);
+	else if (w->rounds_kept > 0)
+		rounds_remove_before(w->action.round.output_dir, w->action.round.uid, below);
+}
+
+static int local_eval(file_work *w, int64_t *oldest, eval_result *out)
+{
+	int64_t rounds[WINDOW_MAX];
+	size_t n;
+	int code = round_window(w->action.round.output_dir, w->action.round.uid, w->action.round.round, rounds, &n, &w->err);
+
+	if (code == 0)
+		code = eval_data_write(w->action.round.output_dir, rounds, n, files_url(w), w->stop, out, &w->err);
+	if (code == 0)
+		*oldest = rounds[0];
+	return code;
 }
 
 static int write_eval(file_work *w)
 {
-	int64_t rounds[WINDOW_MAX];
+	const char *uid = w->action.round.uid;
+	int64_t round = w->action.round.round, oldest = 0;
 	eval_result result;
-	size_t n;
-	int code = round_window(w->action.round.output_dir, w->action.round.uid, w->action.round.round, rounds, &n, &w->err);
+	output o;
+	bool remote = is_output(w, &o);
+	int code = remote ? output_eval(&o, uid, round, files_url(w), &oldest, &result, &w->err) : local_eval(w, &oldest, &result);
 
 	if (code == ERROR_NOT_FOUND)
-		return error_set(&w->err, code, "the samples of round %lld are not in %s/data/train", (long long)w->action.round.round,
-			w->action.round.output_dir);
-	if (code == 0)
-		code = eval_data_write(w->action.round.output_dir, rounds, n, w->stop, &result, &w->err);
+		return error_set(&w->err, code, "the samples of round %lld are not in %s/data/train", (long long)round, w->action.round.output_dir);
 	if (code == 0) {
 		w->result.eval.samples = result.samples;
 		if (result.skipped[0])
 			log_warn("dataset", "earlier rounds are left out of the eval data", L_STR("folder", w->action.round.output_dir),
-				L_INT("round", w->action.round.round), L_STR("skipped", result.skipped));
-		remove_old_rounds(w, rounds[0]);
+				L_INT("round", round), L_STR("skipped", result.skipped));
+		remove_old_rounds(w, remote ? &o : NULL, oldest);
 	}
 	return code;
 }
 
+/* ---- keys ---- */
+
+void file_work_add_key(file_work *w, const char *url, enum credential_state state, const credential_keys *keys)
+{
+	transfer_key *all = arena_alloc(w->mem, (w->transfer.n_keys + 1) * sizeof *all);
+
+	if (w->transfer.n_keys > 0)
+		memcpy(all, w->transfer.keys, w->transfer.n_keys * sizeof *all);
+	all[w->transfer.n_keys++] = (transfer_key){.url = arena_strdup(w->mem, url),
+		.awaited = state == CREDENTIAL_AWAITED,
+		.held = state == CREDENTIAL_HELD,
+		.endpoint = arena_strdup(w->mem, keys->endpoint),
+		.id = arena_strdup(w->mem, keys->access_key_id),
+		.secret = arena_strdup(w->mem, keys->secret_access_key)};
+	w->transfer.keys = all;
+	w->remote = true;
+}
+
+void file_work_forget_keys(file_work *w)
+{
+	for (size_t i = 0; i < w->transfer.n_keys; i++)
+		if (w->transfer.keys[i].secret)
+			explicit_bzero(w->transfer.keys[i].secret, strlen(w->transfer.keys[i].secret));
+}
+
 /* ---- urls ---- */
 
-static int find_path(file_work *w, const char **url)
+/* `readable`: nothing is written there, so a web server will do. */
+static int find_path(file_work *w, const char **url, bool readable)
 {
 	char *path = NULL;
-	int code = *url ? rooted_path(w->root_dir, *url, &path, &w->err) : 0;
+	bool remote = *url && (readable ? url_is_remote(*url) : strncmp(*url, "s3://", 5) == 0);
+	int code = *url && !remote ? rooted_path(w->root_dir, *url, &path, &w->err) : 0;
 
-	if (code == 0 && *url) {
+	if (path)
 		*url = arena_strdup(w->mem, path);
-		free(path);
-	}
+	free(path);
 	return code;
+}
+
+int file_work_path(file_work *w, const char **url)
+{
+	return find_path(w, url, false);
 }
 
 /* From here on the action names paths of this machine. */
@@ -179,127 +287,18 @@ static int find_paths(file_work *w)
 	int code = 0;
 
 	if (w->action.kind == EDGE_LOOK || w->action.kind == EDGE_WRITE || w->action.kind == EDGE_WRITE_EVAL)
-		return find_path(w, &w->action.round.output_dir);
+		return file_work_path(w, &w->action.round.output_dir);
 	if (w->action.kind != EDGE_DEPLOY)
 		return 0;
 	copies = arena_alloc(w->mem, w->action.deploy.n * sizeof *copies);
 	for (size_t i = 0; i < w->action.deploy.n && code == 0; i++) {
 		copies[i] = w->action.deploy.copies[i];
-		code = find_path(w, &copies[i].from.url);
+		code = find_path(w, &copies[i].from.url, true);
 		if (code == 0)
-			code = find_path(w, &copies[i].to.url);
+			code = file_work_path(w, &copies[i].to.url);
 	}
 	w->action.deploy.copies = copies;
-	return code ? code : find_path(w, &w->action.deploy.output_dir);
-}
-
-/* ---- deployments ---- */
-
-/* Where a hot-updated worker finds model and configuration: what Sedna's library watches, as it is mounted in its container. */
-static int hot_update_path(file_work *w, const char *file, const char **path)
-{
-	*path = arena_printf(w->mem, "/var/lib/sedna/model-hot-update/%s/incrementallearningjob/%s/%s", w->action.deploy.ns,
-		w->action.deploy.job, file);
-	return find_path(w, path);
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* A deployment before this one wrote there, as did perhaps one of a job that was made again under this name. Whoever looks there next finds the
- * model that serves. */
-static bool hot_update_there(file_work *w)
-{
-	const char *path;
-
-	return hot_update_path(w, "model_config.json", &path) == 0 && access(path, W_OK) == 0;
-}
-
-/* The model goes there before anything else … */
-static int hot_update_first(file_work *w, deploy_step *step)
-{
-	const char *from = w->action.deploy.copies[0].from.url;
-
-	*step = (deploy_step){.from = from};
-	return hot_update_path(w, base_name(from), &step->to);
-}
-
-/* … and the configuration that names it after everything else. The time changes with each deployment, and becomes part of a file name in the
- * worker: no '/'. */
-static int hot_update_last(file_work *w, deploy_step *step)
-{
-	const char *from = w->action.deploy.copies[0].from.url;
-	cJSON *config = cJSON_CreateObject(), *inner = cJSON_AddObjectToObject(config, "model_config");
-	char *path = mem_printf("/model-hot-update/%s", base_name(from)),
-		 *version = mem_printf("round-%lld", (long long)w->action.deploy.round);
-	char *text;
-
-	json_put_string(inner, "model_path", path);
-	json_put_string(inner, "model_update_time", version);
-	text = json_print(config);
-	*step = (deploy_step){.text = arena_strdup(w->mem, text)};
-	cJSON_Delete(config);
-	free(path);
-	free(version);
-	free(text);
-	return hot_update_path(w, "model_config.json", &step->to);
-}
-
-static int tell_versions(file_work *w)
-{
-	deploy_version *all;
-	size_t n;
-	int code = deploy_versions(w->action.deploy.output_dir, w->action.deploy.uid, &all, &n, &w->err);
-	edge_version *versions = arena_alloc(w->mem, (n + 1) * sizeof *versions);
-
-	for (size_t i = 0; i < n; i++)
-		versions[i] = (edge_version){.round = all[i].round, .name = arena_strdup(w->mem, all[i].name), .sha256 = all[i].sha256};
-	w->result.deploy.versions = versions;
-	w->result.deploy.n_versions = n;
-	deploy_versions_free(all, n);
-	return code;
-}
-
-static int deploy(file_work *w)
-{
-	deploy_back back = {.of = w->action.deploy.of, .sha256 = w->action.deploy.of_sha256};
-	size_t n = w->action.deploy.n;
-	deploy_step *steps = arena_alloc(w->mem, (n + 2) * sizeof *steps);
-	deploy_plan plan = {.output_dir = w->action.deploy.output_dir,
-		.round = w->action.deploy.round,
-		.steps = steps,
-		.uid = w->action.deploy.uid,
-		.format = n > 0 ? w->action.deploy.copies[0].from.format : NULL,
-		.back = w->action.deploy.back ? &back : NULL,
-		.keep = (size_t)w->deployed_kept,
-		.stop = w->stop};
-	bool hot = n > 0 && (w->action.deploy.hot || hot_update_there(w));
-	const char *metrics = w->action.deploy.metrics;
-	cJSON *metrics_tree = NULL;
-	model_info info;
-	int code = hot ? hot_update_first(w, &steps[0]) : 0;
-
-	plan.n = hot ? 1 : 0;
-	plan.main = plan.n;
-	for (size_t i = 0; i < n; i++)
-		steps[plan.n++] = (deploy_step){.from = w->action.deploy.copies[i].from.url, .to = w->action.deploy.copies[i].to.url};
-	if (hot && code == 0)
-		code = hot_update_last(w, &steps[plan.n++]);
-	if (code == 0 && metrics != NULL)
-		code = json_parse(metrics, strlen(metrics), DOCUMENT_MAX, &metrics_tree, &w->err);
-	plan.metrics = metrics_tree;
-	if (code == 0)
-		code = deploy_run(&plan, &info, &w->err);
-	if (code == 0) {
-		w->result.deploy.sha256 = info.sha256;
-		code = tell_versions(w);
-	}
-	cJSON_Delete(metrics_tree);
-	return code;
+	return code ? code : file_work_path(w, &w->action.deploy.output_dir);
 }
 
 static int perform(file_work *w)
@@ -316,7 +315,7 @@ static int perform(file_work *w)
 	case EDGE_WRITE_EVAL:
 		return write_eval(w);
 	case EDGE_DEPLOY:
-		return deploy(w);
+		return deploy_work(w);
 	case EDGE_COMMIT:
 	case EDGE_REPLY:
 	case EDGE_PUBLISH:
@@ -346,7 +345,7 @@ void file_work_run(file_work *w)
 	int code;
 
 	if (w->look) {
-		look_at(w->scanner, w->stop);
+		look_at_dataset(w);
 		return;
 	}
 	code = find_paths(w);

@@ -14,8 +14,13 @@
 #include "edge-agent/dataset/scanner.h"
 #include "edge-agent/dataset/watch.h"
 #include "edge-agent/file_work.h"
+#include "edge-agent/remote/folders.h"
+#include "edge-agent/remote_prune.h"
 
-enum { WATCH_INTERVAL_MS = 10, SAVE_BYTES = 4 * 1024 * 1024, RETRY_MIN_MS = 1000 };
+/* REMOTE_MAX: pieces of work that go over the network, at a time; fewer than libuv's pool has threads. */
+enum { WATCH_INTERVAL_MS = 10, SAVE_BYTES = 4 * 1024 * 1024, RETRY_MIN_MS = 1000, REMOTE_MAX = 4 };
+
+#define POOL_THREADS "8"
 
 typedef struct job job;
 typedef struct dataset dataset;
@@ -34,8 +39,9 @@ struct dataset {
 	files *files;
 	char *url;
 	enum dataset_format format;
+	char *folder, *mirror; /* remote: the folder and file of its copy; NULL: local */
 	scanner *scanner;
-	watch *watch;
+	watch *watch; /* NULL: remote */
 	job *running, *waiting;
 	bool look_wanted, wanted; /* wanted: the core listed it in this sync */
 	bool dropped;             /* free it when nothing runs */
@@ -54,6 +60,9 @@ struct files {
 	uint64_t again_ms;
 	atomic_bool stop;
 	int running, timers;
+	int remote_running;
+	job *remote_waiting; /* for their turn, in order */
+	bool pruned;         /* what stands for remote things that nothing wants is gone, as far as is known */
 	bool stopping;
 };
 
@@ -77,12 +86,15 @@ static void dataset_free(dataset *d)
 		}
 	watch_free(d->watch);
 	scanner_free(d->scanner);
+	free(d->mirror);
+	free(d->folder);
 	free(d->url);
 	free(d);
 }
 
 static void job_free(job *j)
 {
+	file_work_forget_keys(&j->file);
 	arena_free(j->file.mem);
 	free(j);
 }
@@ -187,6 +199,8 @@ static void tell(dataset *d)
 
 /* ---- work ---- */
 
+static void start(job *j);
+
 static void in_pool(uv_work_t *work)
 {
 	job *j = work->data;
@@ -214,6 +228,24 @@ static void after_dataset(job *j)
 		run_next(d);
 }
 
+static void append(job **list, job *j)
+{
+	while (*list)
+		list = &(*list)->next;
+	j->next = NULL;
+	*list = j;
+}
+
+static void start_waiting(files *f)
+{
+	job *next = f->remote_waiting;
+
+	if (!next || f->remote_running == REMOTE_MAX)
+		return;
+	f->remote_waiting = next->next;
+	start(next);
+}
+
 static void after(uv_work_t *work, int status)
 {
 	job *j = work->data;
@@ -221,6 +253,8 @@ static void after(uv_work_t *work, int status)
 
 	(void)status;
 	f->running--;
+	f->remote_running -= j->file.remote;
+	start_waiting(f);
 	if (j->dataset)
 		after_dataset(j);
 	if (!f->stopping && !j->file.look)
@@ -231,8 +265,15 @@ static void after(uv_work_t *work, int status)
 
 static void start(job *j)
 {
-	j->files->running++;
-	uv_queue_work(j->files->loop, &j->work, in_pool, after);
+	files *f = j->files;
+
+	if (j->file.remote && f->remote_running == REMOTE_MAX) {
+		append(&f->remote_waiting, j);
+		return;
+	}
+	f->running++;
+	f->remote_running += j->file.remote;
+	uv_queue_work(f->loop, &j->work, in_pool, after);
 }
 
 static job *job_new(files *f, dataset *d)
@@ -248,7 +289,21 @@ static job *job_new(files *f, dataset *d)
 	j->file.rounds_kept = f->config.rounds_kept;
 	j->file.deployed_kept = f->config.deployed_kept;
 	j->file.root_dir = f->config.root_dir;
+	j->file.remote_dir = f->config.remote_dir;
+	j->file.transfer = (transfer){.program = f->config.transfer_program, .stop = j->file.stop};
 	return j;
+}
+
+/* Names a url that the work is about: if it is remote, the keys for it go along. */
+static void about(job *j, const char *uid, const char *url)
+{
+	credential_keys keys;
+	enum credential_state state;
+
+	if (!url_is_remote(url))
+		return;
+	state = j->files->events.keys(j->files->events.ctx, uid, url, &keys);
+	file_work_add_key(&j->file, url, state, &keys);
 }
 
 static void run_next(dataset *d)
@@ -260,6 +315,9 @@ static void run_next(dataset *d)
 		d->look_wanted = false;
 		d->running = job_new(d->files, d);
 		d->running->file.look = true;
+		d->running->file.url = d->url;
+		d->running->file.mirror = d->mirror;
+		about(d->running, NULL, d->url);
 	} else if (d->waiting) {
 		d->running = d->waiting;
 		d->waiting = d->waiting->next;
@@ -293,10 +351,12 @@ static void on_slow(uv_timer_t *timer)
 {
 	files *f = timer->data;
 
+	f->pruned = false; /* jobs come and go without their datasets */
 	for (dataset *d = f->datasets; d; d = d->next) {
 		if (d->dropped)
 			continue;
-		watch_rearm(d->watch);
+		if (d->watch)
+			watch_rearm(d->watch);
 		want_look(d);
 	}
 }
@@ -330,6 +390,16 @@ static void dataset_restore(dataset *d)
 	d->saved_generation = v.generation;
 }
 
+static void set_mirror(dataset *d)
+{
+	char *dir = mem_printf("%s/datasets", d->files->config.remote_dir);
+
+	d->folder = remote_folder(dir, d->url, dataset_format_name(d->format));
+	d->mirror = mem_printf("%s/data", d->folder);
+	scanner_set_file(d->scanner, d->mirror);
+	free(dir);
+}
+
 static dataset *dataset_new(files *f, const char *url, enum dataset_format format)
 {
 	dataset *d = mem_alloc(sizeof *d);
@@ -339,8 +409,11 @@ static dataset *dataset_new(files *f, const char *url, enum dataset_format forma
 	d->format = format;
 	d->scanner = scanner_new(url, format, f->config.line_max);
 	scanner_set_root(d->scanner, f->config.root_dir);
+	if (url_is_remote(url))
+		set_mirror(d);
+	else
+		d->watch = watch_new(f->loop, f->config.root_dir, url, WATCH_INTERVAL_MS, on_change, d);
 	dataset_restore(d);
-	d->watch = watch_new(f->loop, f->config.root_dir, url, WATCH_INTERVAL_MS, on_change, d);
 	d->next = f->datasets;
 	f->datasets = d;
 	want_look(d);
@@ -352,7 +425,18 @@ static bool is_watched(void *ctx, const char *url, enum dataset_format format)
 	return dataset_find(ctx, url, format) != NULL;
 }
 
-static void drop_unwanted(files *f)
+static bool is_copy_wanted(void *ctx, const char *path)
+{
+	files *f = ctx;
+
+	/* One that is dropped while something runs may still be written to; it goes when it is found unwanted the next time. */
+	for (const dataset *d = f->datasets; d; d = d->next)
+		if (d->folder && strcmp(d->folder, path) == 0)
+			return true;
+	return false;
+}
+
+static void drop_unwanted(files *f, const edge_agent *agent)
 {
 	dataset *next;
 	bool any = false;
@@ -366,6 +450,16 @@ static void drop_unwanted(files *f)
 	}
 	if (any)
 		store_scan_prune(f->config.store, is_watched, f, NULL);
+	if (any || !f->pruned)
+		remote_prune(f->config.remote_dir, agent, is_copy_wanted, f);
+	f->pruned = true;
+}
+
+void files_keys_changed(files *f)
+{
+	for (dataset *d = f->datasets; d; d = d->next)
+		if (d->mirror && !d->dropped)
+			want_look(d);
 }
 
 void files_sync(files *f, const edge_agent *agent)
@@ -382,7 +476,7 @@ void files_sync(files *f, const edge_agent *agent)
 			d = dataset_new(f, url, format);
 		d->wanted = true;
 	}
-	drop_unwanted(f);
+	drop_unwanted(f, agent);
 	if (f->datasets && !uv_is_active((uv_handle_t *)&f->slow))
 		uv_timer_start(&f->slow, on_slow, (uint64_t)f->config.look_ms, (uint64_t)f->config.look_ms);
 	else if (!f->datasets)
@@ -406,6 +500,12 @@ static void copy_deploy(job *j, const edge_action *action)
 	j->file.action.deploy.ns = arena_strdup(j->file.mem, action->deploy.ns);
 	j->file.action.deploy.job = arena_strdup(j->file.mem, action->deploy.job);
 	j->file.action.deploy.metrics = arena_strdup(j->file.mem, action->deploy.metrics);
+	j->file.scratch = file_work_folder(j->file.mem, j->file.remote_dir, FOLDER_DEPLOYS, action->deploy.output_dir);
+	about(j, action->deploy.uid, action->deploy.output_dir);
+	for (size_t i = 0; i < action->deploy.n; i++) {
+		about(j, action->deploy.uid, copies[i].from.url);
+		about(j, action->deploy.uid, copies[i].to.url);
+	}
 }
 
 static void copy_round(job *j, const edge_action *action)
@@ -413,6 +513,7 @@ static void copy_round(job *j, const edge_action *action)
 	j->file.action.round.uid = arena_strdup(j->file.mem, action->round.uid);
 	j->file.action.round.output_dir = arena_strdup(j->file.mem, action->round.output_dir);
 	j->file.action.round.url = arena_strdup(j->file.mem, action->round.url);
+	about(j, action->round.uid, action->round.output_dir);
 }
 
 /* The dataset whose scanner an action needs; *needed says whether it does. */
@@ -430,7 +531,7 @@ void files_perform(files *f, const edge_action *action)
 {
 	bool needed;
 	dataset *d = dataset_of(f, action, &needed);
-	job *j, **tail;
+	job *j;
 
 	if (needed && !d) {
 		/* The core lists a file before it asks about it, but the list is synced after this turn. */
@@ -448,9 +549,7 @@ void files_perform(files *f, const edge_action *action)
 		start(j);
 		return;
 	}
-	for (tail = &d->waiting; *tail; tail = &(*tail)->next)
-		;
-	*tail = j;
+	append(&d->waiting, j);
 	run_next(d);
 }
 
@@ -460,6 +559,7 @@ files *files_new(uv_loop_t *loop, const files_config *config, const files_events
 {
 	files *f = mem_alloc(sizeof *f);
 
+	setenv("UV_THREADPOOL_SIZE", POOL_THREADS, 1); /* before the pool is first used */
 	f->loop = loop;
 	f->config = *config;
 	f->config.root_dir = config->root_dir ? config->root_dir : "";

@@ -31,6 +31,7 @@ typedef struct edge_options {
 	int64_t line_max, round_bytes_max;
 	int64_t rounds_kept, deployed_kept;
 	int64_t result_grace_ms;
+	char *remote_dir, *transfer_program; /* NULL: the defaults */
 	char *credentials_keep;
 	int64_t provisional_max, provisional_bytes_max, provisional_ms;
 } edge_options;

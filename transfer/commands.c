@@ -136,12 +136,12 @@ static int run_get_folder(run *r, error *err)
 static int run_put_folder(run *r, error *err)
 {
 	location of;
-	int64_t files = 0;
 	int code = parse_target(r->o.words[1], true, &of, err);
+	folder_sending s = {.folder = r->o.words[0], .to = &of, .last = r->o.last, .only_new = r->o.only_new, .only = r->o.only};
 	if (code == 0)
-		code = folder_send(r->c, r->o.words[0], &of, r->o.last, r->o.only_new, &files, err);
+		code = folder_send(r->c, &s, err);
 	if (code == 0) {
-		json_put_int(r->said, "files", files);
+		json_put_int(r->said, "files", s.files);
 		json_put_int(r->said, "bytes", atomic_load(&r->s.bytes));
 	}
 	location_fini(&of);

@@ -11,6 +11,8 @@
 
 #include "common/mem.h"
 #include "transfer/core/relative.h"
+#include "transfer/remove.h"
+#include "transfer/store.h"
 #include "transfer/upload.h"
 
 enum { FILES_MAX = 1000000 };
@@ -78,47 +80,101 @@ static int by_bytes(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int send_one(client *c, const char *folder, const location *to, const char *relative, bool only_new, error *err)
+/* The key below which all is put: empty, or with a '/' at its end. To be freed. */
+static char *prefix_of(const location *to)
 {
 	size_t len = strlen(to->key);
-	char *path = mem_printf("%s/%s", folder, relative);
-	char *key = mem_printf("%s%s%s", to->key, len > 0 && to->key[len - 1] != '/' ? "/" : "", relative);
+	return mem_printf("%s%s", to->key, len > 0 && to->key[len - 1] != '/' ? "/" : "");
+}
+
+static int send_one(client *c, const folder_sending *s, const char *relative, bool only_new, error *err)
+{
+	char *path = mem_printf("%s/%s", s->folder, relative), *prefix = prefix_of(s->to), *key = mem_printf("%s%s", prefix, relative);
 	location of;
 	upload u = {.path = path, .to = &of, .only_new = only_new};
-	int code = location_object(to->bucket, key, &of, err);
+	int code = location_object(s->to->bucket, key, &of, err);
 	if (code == 0)
 		code = upload_file(c, &u, err);
 	location_fini(&of);
 	free(key);
+	free(prefix);
 	free(path);
 	return code;
 }
 
-int folder_send(client *c, const char *folder, const location *to, const char *last, bool only_new, int64_t *files, error *err)
+/* ---- what else is there ---- */
+
+/* The objects of a page that were not sent come first; how many they are. */
+static size_t others_first(s3_page *page, size_t prefix, const names *sent)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < page->n; i++) {
+		const char *relative = page->items[i].key + prefix;
+		if (bsearch(&relative, sent->at, sent->n, sizeof *sent->at, by_bytes) != NULL)
+			continue;
+		s3_object other = page->items[i];
+		page->items[i] = page->items[n];
+		page->items[n++] = other;
+	}
+	return n;
+}
+
+/* A list goes on behind the last key of a page, so what is removed before does not move it. */
+static int remove_others(client *c, const location *to, const names *sent, error *err)
+{
+	char *prefix = prefix_of(to);
+	listing l;
+	listing_init(&l, c, to, prefix);
+	int got;
+	while ((got = listing_page(&l, err)) > 0) {
+		size_t n = others_first(&l.page, strlen(prefix), sent);
+		int code = n > 0 ? remove_objects(c, to, l.page.items, n, err) : 0;
+		if (code != 0) {
+			got = code;
+			break;
+		}
+	}
+	listing_fini(&l);
+	free(prefix);
+	return got;
+}
+
+/* ---- all of it ---- */
+
+static int check(const folder_sending *s, const names *all, error *err)
+{
+	bool found = s->last == NULL;
+	for (size_t i = 0; i < all->n; i++)
+		found = found || strcmp(all->at[i], s->last) == 0;
+	if (s->only && s->to->key[0] == '\0')
+		return error_set(err, ERROR_INVALID, "%s is the whole bucket; with --only a prefix is needed", s->to->shown);
+	if (!found)
+		return error_set(err, ERROR_NOT_FOUND, "%s has no file %.200s, which is to be sent last", s->folder, s->last);
+	return all->n > 0 ? 0 : error_set(err, ERROR_NOT_FOUND, "%s has no files", s->folder);
+}
+
+int folder_send(client *c, folder_sending *s, error *err)
 {
 	names all = {0};
-	bool found = last == NULL;
-	int code = walk(&all, folder, "", err);
-	*files = 0;
+	int code = walk(&all, s->folder, "", err);
+	s->files = 0;
 	if (code == 0 && all.n > 1)
 		qsort(all.at, all.n, sizeof *all.at, by_bytes);
-	for (size_t i = 0; i < all.n; i++)
-		found = found || strcmp(all.at[i], last) == 0;
-	if (code == 0 && !found)
-		code = error_set(err, ERROR_NOT_FOUND, "%s has no file %.200s, which is to be sent last", folder, last);
-	if (code == 0 && all.n == 0)
-		code = error_set(err, ERROR_NOT_FOUND, "%s has no files", folder);
+	if (code == 0)
+		code = check(s, &all, err);
 	atomic_store(&client_session(c)->size, all.bytes);
 	for (size_t i = 0; code == 0 && i < all.n; i++) {
-		if (last != NULL && strcmp(all.at[i], last) == 0)
+		if (s->last != NULL && strcmp(all.at[i], s->last) == 0)
 			continue;
-		code = send_one(c, folder, to, all.at[i], false, err);
-		*files += code == 0;
+		code = send_one(c, s, all.at[i], false, err);
+		s->files += code == 0;
 	}
-	if (code == 0 && last != NULL) {
-		code = send_one(c, folder, to, last, only_new, err);
-		*files += code == 0;
+	if (code == 0 && s->last != NULL) {
+		code = send_one(c, s, s->last, s->only_new, err);
+		s->files += code == 0;
 	}
+	if (code == 0 && s->only)
+		code = remove_others(c, s->to, &all, err);
 	for (size_t i = 0; i < all.n; i++)
 		free(all.at[i]);
 	free(all.at);

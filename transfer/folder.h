@@ -12,6 +12,14 @@
  * the file `last` (a path below the folder, or NULL) after all others, and with `only_new` it must not be there yet (EXISTS). Symbolic links and whatever
  * else is neither file nor folder are refused before anything is sent; parts of downloads (".ilmare-part-…") are left out. Folders
  * without files leave nothing. */
-int folder_send(client *c, const char *folder, const location *to, const char *last, bool only_new, int64_t *files, error *err);
+typedef struct folder_sending {
+	const char *folder;
+	const location *to;
+	const char *last;
+	bool only_new;
+	bool only;     /* in the end, whatever else is below `to` is removed; not if that is the whole bucket (INVALID) */
+	int64_t files; /* how many were sent */
+} folder_sending;
+int folder_send(client *c, folder_sending *s, error *err);
 
 #endif

@@ -29,11 +29,11 @@ static void say_to_kubelet(const char *text)
 
 static void say_end(run *r, int code, const error *err)
 {
-	if (code != 0)
-		log_error("main", "failed", L_STR("reason", outcome_word(code)), L_STR("error", err->text));
 	if (!r->s.machine) {
-		if (code != 0)
+		if (code != 0) {
+			log_error("main", "failed", L_STR("reason", outcome_word(code)), L_STR("error", err->text));
 			say_to_kubelet(err->text);
+		}
 		return;
 	}
 	cJSON *line = code == 0 ? r->said : cJSON_CreateObject();

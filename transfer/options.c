@@ -51,6 +51,7 @@ enum flag_id {
 	FLAG_SHA256,
 	FLAG_NO_MD5,
 	FLAG_NEW,
+	FLAG_ONLY,
 	FLAG_FIRST,
 	FLAG_LAST,
 	FLAG_JOBS,
@@ -78,6 +79,8 @@ const options_flag options__flags[] = {
 		"Of a store whose ETags look like MD5 digests and are none."},
 	[FLAG_NEW] = {"--new", NULL, BIT(COMMAND_PUT) | BIT(COMMAND_PUT_FOLDER),
 		"Only if there is no such object yet; with put-folder, that of --last."},
+	[FLAG_ONLY] = {"--only", NULL, BIT(COMMAND_PUT_FOLDER),
+		"Remove, after all is sent, whatever else is below the prefix, which must not be the whole bucket."},
 	[FLAG_FIRST] = {"--first", "NAME", BIT(COMMAND_DELETE_FOLDER), "Remove this object of the folder before all others."},
 	[FLAG_LAST] = {"--last", "NAME", BIT(COMMAND_PUT_FOLDER) | FOLDERS,
 		"Send, or copy, this file of the folder after all others. move-folder removes it first."},
@@ -138,6 +141,9 @@ static int set_flag(options *o, enum flag_id id, const char *value, error *err)
 		return 0;
 	case FLAG_NEW:
 		o->only_new = true;
+		return 0;
+	case FLAG_ONLY:
+		o->only = true;
 		return 0;
 	case FLAG_NO_MD5:
 		o->etag_is_no_md5 = true;

@@ -97,6 +97,9 @@ void edge_agent_dataset(edge_agent *a, const char *url, enum dataset_format form
 /* The files to watch, i from 0 until it returns false. A file that two jobs share is listed once. Valid until the next call into the core. */
 bool edge_agent_watch(const edge_agent *a, size_t i, const char **url, enum dataset_format *format);
 
+/* The output folders of all jobs, likewise; "" for a job of which there is no document. */
+bool edge_agent_output(const edge_agent *a, size_t i, const char **url);
+
 /* ---- what to do ---- */
 
 enum edge_action_kind {
@@ -256,6 +259,9 @@ typedef struct credential_keys { /* the core's, until the next call into it */
 } credential_keys;
 /* Whose keys a url needs: those of the longest url that is it or is above it, of the documents of this job or dataset (uid NULL: of all). */
 enum credential_state edge_agent_credential_for(const edge_agent *a, const char *uid, const char *url, credential_keys *out);
+
+/* Another number whenever keys came or were replaced. */
+uint64_t edge_agent_credentials_serial(const edge_agent *a);
 
 /* ---- to be seen ---- */
 

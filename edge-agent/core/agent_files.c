@@ -107,6 +107,14 @@ bool edge_agent_watch(const edge_agent *a, size_t i, const char **url, enum data
 	return true;
 }
 
+bool edge_agent_output(const edge_agent *a, size_t i, const char **url)
+{
+	if (i >= a->n_jobs)
+		return false;
+	*url = a->jobs[i]->rec != NULL && a->jobs[i]->rec->desired->output_dir != NULL ? a->jobs[i]->rec->desired->output_dir : "";
+	return true;
+}
+
 /* The number after the last sample of the file can be told once the job knows where it is in this very file. If it is lower than before
  * although the file begins as the job remembers, samples at its end went before a round took them. */
 void files__note_seen(job *j)

@@ -253,7 +253,8 @@ struct edge_agent {
 
 	credential **credentials;
 	size_t n_credentials;
-	bool secure, insecure_told; /* secure: see edge_agent_secure */
+	uint64_t credentials_serial; /* grows with each that comes */
+	bool secure, insecure_told;  /* secure: see edge_agent_secure */
 	struct {
 		bool due, active;
 		uint64_t id;

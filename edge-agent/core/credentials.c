@@ -306,6 +306,10 @@ static void refused(edge_agent *a, credential *c, const credential_response *r)
 
 static void granted(edge_agent *a, credential *c, const credential_response *r)
 {
+	a->credentials_serial++;
+	/* What failed for want of them need not wait. */
+	for (size_t i = 0; i < a->n_jobs; i++)
+		a->jobs[i]->problem.retry_at = 0;
 	credential__hold(c, r->version, r->endpoint, r->access_key_id, r->secret_access_key);
 	mem_replace(&c->refused, NULL);
 	credential_keep__changed(a);
@@ -399,6 +403,11 @@ enum credential_state edge_agent_credential_for(const edge_agent *a, const char 
 		.secret_access_key = best->key,
 		.newest = !lacks(best)};
 	return CREDENTIAL_HELD;
+}
+
+uint64_t edge_agent_credentials_serial(const edge_agent *a)
+{
+	return a->credentials_serial;
 }
 
 void credentials__count(const edge_agent *a, edge_counters *out)

@@ -11,6 +11,7 @@
 
 #include "common/file.h"
 #include "common/mem.h"
+#include "edge-agent/dataset/index_file.h"
 #include "edge-agent/dataset/sink.h"
 #include "edge-agent/dataset/walk.h"
 
@@ -20,8 +21,10 @@ typedef struct assembly {
 	const char *output_dir;
 	const atomic_bool *stop;
 	enum dataset_format format;
-	buf header; /* csv: of the round itself */
+	buf header;            /* csv: of the round itself */
+	const char *files_url; /* NULL: no index */
 	sink *sink;
+	index_file *index; /* NULL: none */
 	eval_result *result;
 } assembly;
 
@@ -110,6 +113,8 @@ static int copy_part(assembly *a, const part *p, error *err)
 		if (n <= 0)
 			break;
 		code = sink_add(a->sink, data, (size_t)n, err);
+		if (code == 0 && a->index != NULL)
+			code = index_file_add(a->index, data, (size_t)n, err);
 		if (code == 0 && stopped(a->stop, err))
 			code = ERROR_TIMEOUT;
 		if (code != 0)
@@ -162,34 +167,62 @@ static int assemble(assembly *a, part *present, const int64_t *rounds, size_t n,
 	return code;
 }
 
+static int end_index(const assembly *a, const char *tmp, const char *final, error *err)
+{
+	manifest_file ignored;
+	int code = a->index != NULL ? index_file_end(a->index, &ignored, err) : 0;
+	if (code == 0 && a->index != NULL && rename(tmp, final) != 0)
+		code = error_errno(err, errno, "renaming %s", tmp);
+	return code;
+}
+
+/* A file that a killed run left. */
+static int remove_old(const char *tmp, error *err)
+{
+	return unlink(tmp) != 0 && errno != ENOENT ? error_errno(err, errno, "removing %s", tmp) : 0;
+}
+
 static int put_in_place(const assembly *a, part *present, const int64_t *rounds, size_t n, error *err)
 {
 	int64_t round = rounds[n - 1];
 	char *dir = round_path(a->output_dir, "eval", round, NULL);
 	char *final = mem_printf("%s/data.%s", dir, dataset_format_name(a->format));
 	char *tmp = mem_printf("%s/.data.%s.tmp", dir, dataset_format_name(a->format));
+	char *index = mem_printf("%s/" INDEX_FILE_NAME, dir), *index_tmp = mem_printf("%s/." INDEX_FILE_NAME ".tmp", dir);
 	assembly mine = *a;
 	int code = file_make_dirs(dir, 0755, err);
-	if (code == 0 && unlink(tmp) != 0 && errno != ENOENT)
-		code = error_errno(err, errno, "removing %s", tmp);
+	if (code == 0)
+		code = remove_old(tmp, err);
+	if (code == 0)
+		code = remove_old(index_tmp, err);
+	if (code == 0 && a->files_url != NULL)
+		code = index_file_new(&mine.index, index_tmp, a->files_url, a->format, err);
 	if (code == 0)
 		code = assemble(&mine, present, rounds, n, tmp, err);
+	if (code == 0)
+		code = end_index(&mine, index_tmp, index, err);
 	if (code == 0 && rename(tmp, final) != 0)
 		code = error_errno(err, errno, "renaming %s", tmp);
 	if (code == 0)
 		code = file_sync_dir(dir, err);
-	else
+	if (code != 0) {
 		(void)unlink(tmp);
+		(void)unlink(index_tmp);
+	}
 	sink_free(mine.sink);
+	index_file_free(mine.index);
+	free(index_tmp);
+	free(index);
 	free(tmp);
 	free(final);
 	free(dir);
 	return code;
 }
 
-int eval_data_write(const char *output_dir, const int64_t *rounds, size_t n, const atomic_bool *stop, eval_result *out, error *err)
+int eval_data_write(const char *output_dir, const int64_t *rounds, size_t n, const char *files_url, const atomic_bool *stop,
+	eval_result *out, error *err)
 {
-	assembly a = {.output_dir = output_dir, .stop = stop, .result = out};
+	assembly a = {.output_dir = output_dir, .files_url = files_url, .stop = stop, .result = out};
 	part *present = NULL;
 	memset(out, 0, sizeof *out);
 	if (n == 0)

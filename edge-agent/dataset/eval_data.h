@@ -19,8 +19,9 @@ typedef struct eval_result {
 } eval_result;
 
 /* The rounds as round_window gives them: oldest first, the round itself last. An earlier round whose folder is gone or damaged, or which has
- * another csv header, is left out and named in `skipped`; for the round itself that is an error (NOT_FOUND, CORRUPT). `stop` as in
- * round_request. An error leaves what was there before. */
-int eval_data_write(const char *output_dir, const int64_t *rounds, size_t n, const atomic_bool *stop, eval_result *out, error *err);
+ * another csv header, is left out and named in `skipped`; for the round itself that is an error (NOT_FOUND, CORRUPT). `stop` and
+ * `files_url` (then dataIndex.txt is beside the data, and in place before them) as in round_request. An error leaves what was there before. */
+int eval_data_write(const char *output_dir, const int64_t *rounds, size_t n, const char *files_url, const atomic_bool *stop,
+	eval_result *out, error *err);
 
 #endif

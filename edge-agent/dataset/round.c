@@ -15,6 +15,7 @@
 #include "common/mem.h"
 #include "common/path.h"
 #include "edge-agent/core/split.h"
+#include "edge-agent/dataset/index_file.h"
 #include "edge-agent/dataset/round_files.h"
 #include "edge-agent/dataset/scanner_internal.h"
 #include "edge-agent/dataset/sink.h"
@@ -31,6 +32,7 @@ typedef struct writer {
 	walk *walk;
 	mark begin, end;
 	sink *sinks[SIDES];
+	index_file *index; /* of the samples that train; NULL: the dataset is local */
 	int64_t samples[SIDES];
 } writer;
 
@@ -45,6 +47,11 @@ static int open_sinks(writer *w, error *err)
 	for (int side = 0; side < SIDES && code == 0; side++) {
 		char *path = side_path(w, side);
 		code = sink_new(&w->sinks[side], path, err);
+		free(path);
+	}
+	if (code == 0 && w->request->files_url != NULL) {
+		char *path = mem_printf("%s/" INDEX_FILE_NAME, w->tmp);
+		code = index_file_new(&w->index, path, w->request->files_url, w->scanner->format, err);
 		free(path);
 	}
 	return code;
@@ -75,7 +82,11 @@ static int copy_piece(writer *w, split *turn, const char *data, size_t done, siz
 	size_t used;
 	while (splitter_next(sp, data + done, len - done, &used)) {
 		int side = split_next(turn) ? TRAIN : EVAL;
-		int code = sink_add(w->sinks[side], data + (sp->from - base), (size_t)(sp->offset - sp->from), err);
+		const char *sample = data + (sp->from - base);
+		size_t bytes = (size_t)(sp->offset - sp->from);
+		int code = sink_add(w->sinks[side], sample, bytes, err);
+		if (code == 0 && side == TRAIN && w->index != NULL)
+			code = index_file_add(w->index, sample, bytes, err);
 		if (code != 0)
 			return code;
 		w->samples[side]++;
@@ -133,6 +144,20 @@ static int check_end(writer *w, error *err)
 	return 0;
 }
 
+static int end_files(writer *w, manifest *out, error *err)
+{
+	int code = 0;
+	for (int side = 0; side < SIDES && code == 0; side++) {
+		manifest_file *f = &out->files[side];
+		snprintf(f->name, sizeof f->name, "%s.%s", SIDE_NAMES[side], dataset_format_name(w->scanner->format));
+		f->samples = w->samples[side];
+		code = sink_end(w->sinks[side], f, err);
+	}
+	if (code == 0 && w->index != NULL)
+		code = index_file_end(w->index, &out->files[out->n_files++], err);
+	return code;
+}
+
 static int write_manifest(writer *w, manifest *out, error *err)
 {
 	const round_request *r = w->request;
@@ -147,18 +172,13 @@ static int write_manifest(writer *w, manifest *out, error *err)
 		.eval = w->samples[EVAL],
 		.n_files = SIDES};
 	memcpy(out->uid, r->uid, strlen(r->uid) + 1);
-	for (int side = 0; side < SIDES; side++) {
-		manifest_file *f = &out->files[side];
-		snprintf(f->name, sizeof f->name, "%s.%s", SIDE_NAMES[side], dataset_format_name(w->scanner->format));
-		f->samples = w->samples[side];
-		int code = sink_end(w->sinks[side], f, err);
-		if (code != 0)
-			return code;
-	}
+	int code = end_files(w, out, err);
+	if (code != 0)
+		return code;
 	char *path = mem_printf("%s/manifest.json", w->tmp), *text = manifest_encode(out);
 	manifest_file ignored;
 	sink *s = NULL;
-	int code = sink_new(&s, path, err);
+	code = sink_new(&s, path, err);
 	if (code == 0)
 		code = sink_add(s, text, strlen(text), err);
 	if (code == 0)
@@ -214,6 +234,7 @@ static int write_new(scanner *s, const round_request *r, const char *train_dir, 
 	}
 	for (int side = 0; side < SIDES; side++)
 		sink_free(w.sinks[side]);
+	index_file_free(w.index);
 	walk_free(w.walk);
 	if (w.fd >= 0)
 		close(w.fd);
@@ -228,6 +249,8 @@ static int check_request(const round_request *r, error *err)
 		return error_set(err, ERROR_INVALID, "round %lld: the job's uid is empty or too long", (long long)r->round);
 	if (r->round < 1 || r->from < 0 || r->end.sample <= r->from || r->offset < 0 || r->line < 0 || r->end.size <= r->offset)
 		return error_set(err, ERROR_INVALID, "round %lld: there are no samples to write", (long long)r->round);
+	if (r->files_url != NULL && strlen(r->files_url) > TEXT_MAX_URL)
+		return error_set(err, ERROR_LIMIT, "round %lld: the url of the dataset's folder is too long", (long long)r->round);
 	if (!path_is_clean(r->output_dir))
 		return error_set(err, ERROR_INVALID, "output folder \"%.200s\" is not an absolute, plain path", r->output_dir);
 	return 0;

@@ -12,7 +12,7 @@
 #include "edge-agent/storage/numbered.h"
 
 /* WINDOW_READS_MAX: manifests read for one window; rounds that failed lie between those that completed. */
-enum { ASIDE_MAX = 1000, WINDOW_READS_MAX = 256 };
+enum { WINDOW_READS_MAX = 256 };
 
 char *round_path(const char *output_dir, const char *kind, int64_t round, const char *file)
 {
@@ -21,18 +21,25 @@ char *round_path(const char *output_dir, const char *kind, int64_t round, const 
 	return mem_printf("%s/data/%s/%lld/%s", output_dir, kind, (long long)round, file);
 }
 
-int round_files_move_aside(const char *train_dir, int64_t round, const char *uid, error *err)
+char *round_aside_name(int64_t round, const char *uid, int n)
 {
-	char short_uid[9] = "", *from = mem_printf("%s/%lld", train_dir, (long long)round);
-	int code = ERROR_EXISTS;
+	char short_uid[9] = "";
 	for (size_t i = 0; i < 8 && uid[i] != '\0'; i++) {
 		bool plain = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-", uid[i]) != NULL;
 		short_uid[i] = plain ? uid[i] : '_';
 	}
-	for (int n = 1; n <= ASIDE_MAX && code == ERROR_EXISTS; n++) {
-		char *to = mem_printf("%s.aside-%s-%d", from, short_uid, n);
+	return mem_printf("%lld.aside-%s-%d", (long long)round, short_uid, n);
+}
+
+int round_files_move_aside(const char *train_dir, int64_t round, const char *uid, error *err)
+{
+	char *from = mem_printf("%s/%lld", train_dir, (long long)round);
+	int code = ERROR_EXISTS;
+	for (int n = 1; n <= ROUND_ASIDE_MAX && code == ERROR_EXISTS; n++) {
+		char *name = round_aside_name(round, uid, n), *to = mem_printf("%s/%s", train_dir, name);
 		code = file_rename_new(from, to, err);
 		free(to);
+		free(name);
 	}
 	free(from);
 	return code;
@@ -96,8 +103,8 @@ static int round_numbers(const char *output_dir, int64_t **all, size_t *n, error
 	return code;
 }
 
-/* The round as the window sees it. NOT_FOUND: the folder holds no whole round of that job. */
-static int window_read(const char *output_dir, const char *uid, int64_t round, window_round *out, error *err)
+/* A round as the window sees it. NOT_FOUND: the folder holds no whole round of that job. */
+int round_window_read(const char *output_dir, const char *uid, int64_t round, window_round *out, error *err)
 {
 	manifest *m = mem_alloc(sizeof *m);
 	int code = round_read(output_dir, round, m, err);
@@ -109,32 +116,50 @@ static int window_read(const char *output_dir, const char *uid, int64_t round, w
 	return code;
 }
 
-int round_window(const char *output_dir, const char *uid, int64_t round, int64_t out[WINDOW_MAX], size_t *n_out, error *err)
+int round_window_of(int64_t round, const int64_t *all, size_t n, round_read_fn read, void *ctx, int64_t out[WINDOW_MAX], size_t *n_out,
+	error *err)
 {
 	window_round one = {0};
 	window w;
-	int64_t *all = NULL;
-	size_t n = 0;
 	*n_out = 0;
-	int code = window_read(output_dir, uid, round, &one, err);
-	if (code == 0)
-		code = round_numbers(output_dir, &all, &n, err);
+	int code = read(ctx, round, &one, err), reads = 0;
 	bool more = one.from > 0;
-	int reads = 0;
 	window_start(&w, &one);
 	for (size_t i = 0; i < n && more && code == 0 && reads < WINDOW_READS_MAX; i++) {
 		if (all[i] >= round)
 			continue;
 		reads++;
-		int read = window_read(output_dir, uid, all[i], &one, err);
-		if (read == 0)
+		int found = read(ctx, all[i], &one, err);
+		if (found == 0)
 			more = window_offer(&w, &one);
-		else if (read != ERROR_NOT_FOUND)
-			code = read;
+		else if (found != ERROR_NOT_FOUND)
+			code = found;
 	}
-	free(all);
 	for (size_t i = 0; i < w.n && code == 0; i++)
 		out[i] = w.rounds[w.n - 1 - i];
 	*n_out = code == 0 ? w.n : 0;
+	return code;
+}
+
+typedef struct local_window {
+	const char *output_dir, *uid;
+} local_window;
+
+static int read_local(void *ctx, int64_t round, window_round *out, error *err)
+{
+	const local_window *w = ctx;
+	return round_window_read(w->output_dir, w->uid, round, out, err);
+}
+
+int round_window(const char *output_dir, const char *uid, int64_t round, int64_t out[WINDOW_MAX], size_t *n_out, error *err)
+{
+	local_window where = {.output_dir = output_dir, .uid = uid};
+	int64_t *all = NULL;
+	size_t n = 0;
+	*n_out = 0;
+	int code = round_numbers(output_dir, &all, &n, err);
+	if (code == 0)
+		code = round_window_of(round, all, n, read_local, &where, out, n_out, err);
+	free(all);
 	return code;
 }

@@ -33,6 +33,7 @@ void scanner_free(scanner *s)
 	walk_free(s->walk);
 	free(s->path);
 	free(s->root);
+	free(s->file);
 	free(s);
 }
 
@@ -40,6 +41,11 @@ void scanner_set_root(scanner *s, const char *root)
 {
 	free(s->root);
 	s->root = mem_strdup(root);
+}
+
+void scanner_set_file(scanner *s, const char *file)
+{
+	mem_replace(&s->file, file);
 }
 
 const mark *scanner__end(const scanner *s)
@@ -73,8 +79,8 @@ void scanner__drop_pass(scanner *s)
 int scanner__open(const scanner *s, struct stat *st, error *err)
 {
 	/* Found anew each time: links may lead elsewhere by now. */
-	char *path;
-	if (rooted_path(s->root, s->path, &path, err) != 0) {
+	char *path = mem_strdup(s->file);
+	if (path == NULL && rooted_path(s->root, s->path, &path, err) != 0) {
 		(void)error_prefix(err, "dataset");
 		return -1;
 	}
@@ -238,6 +244,13 @@ int scanner_look(scanner *s, int64_t bytes_max)
 	s->looked = true;
 	s->more = problem.code == 0 && scanner__position(s) < s->file_size;
 	return problem.code;
+}
+
+void scanner_fail(scanner *s, const error *why)
+{
+	s->problem = *why;
+	s->looked = true;
+	s->more = false;
 }
 
 void scanner_view(const scanner *s, scan_view *out)

@@ -54,10 +54,14 @@ typedef struct scan_view {
 scanner *scanner_new(const char *path, enum dataset_format format, int64_t line_max);
 /* Where the path is to be found (storage/rooted.h). Before the first look. */
 void scanner_set_root(scanner *s, const char *root);
+/* What is read is this file; `path` stays what errors speak of: for the copy of a remote dataset. Before the first look. */
+void scanner_set_file(scanner *s, const char *file);
 void scanner_free(scanner *s); /* NULL is fine */
 
 /* Look at the file, reading at most about bytes_max (> 0) of it. Returns the code that the view has then; the error text is in the view. */
 int scanner_look(scanner *s, int64_t bytes_max);
+/* In place of a look: there is nothing to look at now, and why. What was known is kept. */
+void scanner_fail(scanner *s, const error *why);
 void scanner_view(const scanner *s, scan_view *out);
 /* Take what is known for wrong: the next look begins at byte 0, with a new generation. */
 void scanner_forget(scanner *s);

@@ -11,6 +11,7 @@
 /* Where the file was read up to is either `walk`, or, after a restore and until more must be read, `saved` alone. */
 struct scanner {
 	char *path, *root;
+	char *file; /* NULL: found by path and root */
 	enum dataset_format format;
 	int64_t line_max;
 

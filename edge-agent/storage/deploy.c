@@ -64,7 +64,7 @@ static int keep_version(const char *versions, const char *from, version *about, 
 static int keep_first(const deploy_plan *plan, const char *versions, error *err)
 {
 	char *first = mem_printf("%s/0", versions);
-	const char *served = plan->steps[plan->main].to;
+	const char *served = plan->served != NULL ? plan->served : plan->steps[plan->main].to;
 	int code = 0;
 	if (!is_there(first))
 		code = keep_version(versions, is_there(served) ? served : NULL, &(version){.uid = plan->uid, .of = -1}, plan->stop, err);
@@ -140,23 +140,34 @@ static bool stays(const deploy_plan *plan, int64_t number)
 	return number == 0 || number == plan->round || (plan->back != NULL && number == plan->back->of);
 }
 
+void deploy_superfluous(const deploy_plan *plan, deploy_found *all, size_t n)
+{
+	size_t kept = 0, keep = plan->keep > 0 ? plan->keep : DEPLOY_KEEP_DEFAULT;
+	for (int foreign = 0; foreign < 2; foreign++) {
+		for (size_t i = 0; i < n; i++) {
+			if (stays(plan, all[i].round) || all[i].foreign != (foreign == 1))
+				continue;
+			all[i].superfluous = kept + 1 >= keep;
+			kept += !all[i].superfluous;
+		}
+	}
+}
+
 /* A version that cannot be removed now goes with the next deployment. */
 static void prune(const deploy_plan *plan, const char *versions)
 {
-	size_t n, kept = 0, keep = plan->keep > 0 ? plan->keep : DEPLOY_KEEP_DEFAULT;
-	int64_t *all;
-	numbered_list(versions, &all, &n, NULL);
-	for (int foreign = 0; foreign < 2; foreign++) {
-		for (size_t i = 0; i < n; i++) {
-			if (stays(plan, all[i]) || is_foreign(plan, versions, all[i]) != (foreign == 1))
-				continue;
-			if (kept + 1 < keep)
-				kept++;
-			else
-				(void)numbered_remove(versions, all[i], NULL);
-		}
-	}
+	size_t n;
+	int64_t *numbers;
+	numbered_list(versions, &numbers, &n, NULL);
+	deploy_found *all = mem_alloc((n + 1) * sizeof *all);
+	for (size_t i = 0; i < n; i++)
+		all[i] = (deploy_found){.round = numbers[i], .foreign = is_foreign(plan, versions, numbers[i])};
+	deploy_superfluous(plan, all, n);
+	for (size_t i = 0; i < n; i++)
+		if (all[i].superfluous)
+			(void)numbered_remove(versions, all[i].round, NULL);
 	free(all);
+	free(numbers);
 }
 
 /* ---- what may be replaced ---- */
@@ -210,7 +221,7 @@ static int check_target(const deploy_plan *plan, const char *versions, const dep
 	if (slash && !S_ISDIR(from.st_mode))
 		return error_set(err, ERROR_INVALID, "%s names a folder, but the new model %s is a file: give the Model a url that names a file",
 			step->to, step->from);
-	if (stat(step->to, &to) != 0 || S_ISDIR(to.st_mode) == S_ISDIR(from.st_mode))
+	if (step->remote || stat(step->to, &to) != 0 || S_ISDIR(to.st_mode) == S_ISDIR(from.st_mode))
 		return 0;
 	if (versions != NULL && is_kept(plan, versions, step->to))
 		return 0;
@@ -246,9 +257,11 @@ static int run_steps(const deploy_plan *plan, model_info *out, error *err)
 	int code = 0;
 	for (size_t i = 0; i < plan->n && code == 0; i++) {
 		const deploy_step *step = &plan->steps[i];
-		model_info info;
+		model_info info = *out;
 		if (step->from == NULL)
 			code = place_put_text(step->to, step->text, err);
+		else if (step->remote)
+			code = plan->remote->put(plan->remote->ctx, step, err);
 		else
 			code = model_copy(step->from, step->to, plan->stop, &info, err);
 		if (code == 0 && i == plan->main)
@@ -282,6 +295,8 @@ int deploy_run(const deploy_plan *plan, model_info *out, error *err)
 	code = check_targets(plan, versions, err);
 	if (code == 0 && versions != NULL)
 		code = keep_versions(plan, versions, out, err);
+	if (code == 0 && plan->remote != NULL)
+		code = plan->remote->kept(plan->remote->ctx, err);
 	if (code == 0)
 		code = run_steps(plan, out, err);
 	if (code == 0 && versions != NULL)

@@ -31,7 +31,15 @@ typedef struct deploy_step {
 	const char *to;
 	const char *from; /* the model to copy; NULL: write `text` */
 	const char *text;
+	bool remote; /* `to` is not of this machine: plan->remote puts it there */
 } deploy_step;
+
+/* What is done with things that are not of this machine. */
+typedef struct deploy_remote {
+	void *ctx;
+	int (*kept)(void *ctx, error *err); /* the versions are in output_dir; before any step */
+	int (*put)(void *ctx, const deploy_step *step, error *err);
+} deploy_remote;
 
 typedef struct deploy_back { /* a rollback */
 	int64_t of;              /* the version */
@@ -43,17 +51,27 @@ typedef struct deploy_plan {
 	int64_t round;          /* from 1 */
 	const deploy_step *steps;
 	size_t n;
-	size_t main;             /* the step whose target is the one that serves: its model is the one that is kept and told */
-	const char *uid;         /* of the job; this and the next two are for people who read a version. NULL: not known */
-	const char *format;      /* of the main step's model; with `back` what its version says counts */
-	const cJSON *metrics;    /* the same */
-	const deploy_back *back; /* NULL: the model is new */
-	size_t keep;             /* versions beside 0; 0 counts as DEPLOY_KEEP_DEFAULT */
-	const atomic_bool *stop; /* NULL, or set by another thread to give up (TIMEOUT) */
+	size_t main;                 /* the step whose target is the one that serves: its model is the one that is kept and told */
+	const char *uid;             /* of the job; this and the next two are for people who read a version. NULL: not known */
+	const char *format;          /* of the main step's model; with `back` what its version says counts */
+	const cJSON *metrics;        /* the same */
+	const deploy_back *back;     /* NULL: the model is new */
+	size_t keep;                 /* versions beside 0; 0 counts as DEPLOY_KEEP_DEFAULT */
+	const char *served;          /* a copy of what is served now; NULL: look at the main step's target */
+	const deploy_remote *remote; /* NULL: all is of this machine */
+	const atomic_bool *stop;     /* NULL, or set by another thread to give up (TIMEOUT) */
 } deploy_plan;
 
 /* *out: the model that is now at the main step's target. After an error each target holds its old model or its new one; run it again. */
 int deploy_run(const deploy_plan *plan, model_info *out, error *err);
+
+typedef struct deploy_found {
+	int64_t round;
+	bool foreign; /* of another job, which had this folder before */
+	bool superfluous;
+} deploy_found;
+/* Which of the versions (highest number first) go: foreign ones before our own. */
+void deploy_superfluous(const deploy_plan *plan, deploy_found *all, size_t n);
 
 typedef struct deploy_version {
 	int64_t round;

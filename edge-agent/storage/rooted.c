@@ -15,7 +15,8 @@ static int check(const char *url, error *err)
 {
 	const char *scheme = strstr(url, "://");
 	if (scheme != NULL && memchr(url, '/', (size_t)(scheme - url)) == NULL)
-		return error_set(err, ERROR_UNSUPPORTED, "%s: this version knows local files only, no %.*s urls", url, (int)(scheme - url), url);
+		return error_set(err, ERROR_UNSUPPORTED, "%s is neither a path from the root nor an s3:// url, and one of them is needed here",
+			url);
 	if (url[0] != '/')
 		return error_set(err, ERROR_INVALID, "%s is relative to nothing that is known: an absolute path is needed", url);
 	return 0;

@@ -1,6 +1,6 @@
 /* From the url of a document to the path that is opened on this machine.
  *
- * Only local files are known: a url is an absolute path on the node. Where the node's file system is mounted below a folder (rootDir), its
+ * What comes here is an absolute path on the node; urls of stores and servers are the business of edge-agent/remote. Where the node's file system is mounted below a folder (rootDir), its
  * symbolic links mean what they mean there: an absolute one begins at that folder again, and `..` does not lead out of it. Left to the
  * kernel, they would lead into the file system of the container that the agent runs in.
  */

@@ -145,6 +145,32 @@ class Uploads(Case):
         self.bad(2, "put-folder", self.path / "round", "s3://bucket/data/3")
         self.assertFalse([key for _, key in store.objects if key.startswith("data/3")])
 
+
+    def test_a_folder_and_nothing_else(self):
+        gateway = self.gateway()
+        folder = self.path / "model"
+        for name in ("a", "sub/b", "sub/c d+é"):
+            self.file(f"model/{name}", name.encode())
+        for key in ("m/old", "m/sub/old", "m/sub/b", "m/0/" + "x" * 200, "m/zz", "m10/kept", "m.kept", "kept"):
+            self.good("put", self.file("old", b"old"), f"s3://bucket/{key}")
+        for n in range(30):
+            self.file(f"many/{n:04}", b"old")
+        self.good("put-folder", self.path / "many", "s3://bucket/m/many")
+        self.good("put-folder", "--only", folder, "s3://bucket/m")
+        left = [name for name in self.left(gateway.folder / "bucket")]
+        self.assertEqual(left, ["kept", "m.kept", "m/a", "m/sub/b", "m/sub/c d+é", "m10/kept"])
+        self.bad(2, "put-folder", "--only", folder, "s3://bucket")
+        self.bad(2, "put-folder", "--only", folder, "s3://bucket/")
+        self.assertEqual(self.left(gateway.folder / "bucket"), left)
+
+    def test_a_folder_and_nothing_else_of_many_pages(self):
+        store = self.strict()
+        for n in range(2500):
+            store.objects["bucket", f"m/{n:05}"] = b"old"
+        self.file("model/02000", b"new")
+        self.good("put-folder", "--only", self.path / "model", "s3://bucket/m")
+        self.assertEqual([key for key in store.objects], [("bucket", "m/02000")])
+
     def test_what_a_killed_upload_left_is_removed_after_a_day(self):
         store = self.strict()
         store.parts = {"old": ("bucket", "model", store_time(store) - 90000, {1: b"x"}), "new": ("bucket", "model", store_time(store) - 80000, {}),

@@ -69,7 +69,7 @@ static eval_result assemble(fixture *f, int64_t round)
 	eval_result result = {0};
 	error err = {0};
 	size_t n;
-	if (round_window(f->out, UID, round, rounds, &n, &err) != 0 || eval_data_write(f->out, rounds, n, NULL, &result, &err) != 0)
+	if (round_window(f->out, UID, round, rounds, &n, &err) != 0 || eval_data_write(f->out, rounds, n, NULL, NULL, &result, &err) != 0)
 		fail_msg("%s", err.text);
 	return result;
 }
@@ -139,14 +139,14 @@ static void missing_rounds(void **state)
 	eval_result r;
 	assert_int_equal(file_remove_tree(gone, NULL), 0);
 	assert_int_equal(truncate(damaged, 1), 0);
-	assert_int_equal(eval_data_write(f->out, rounds, 3, NULL, &r, NULL), 0);
+	assert_int_equal(eval_data_write(f->out, rounds, 3, NULL, NULL, &r, NULL), 0);
 	assert_string_equal(r.skipped, "round 1: not found; round 2: corrupt");
 	assert_eval(f, 3, "e\n");
-	assert_int_equal(eval_data_write(f->out, rounds, 2, NULL, &r, NULL), ERROR_CORRUPT);
-	assert_int_equal(eval_data_write(f->out, unknown, 2, NULL, &r, NULL), ERROR_NOT_FOUND);
-	assert_int_equal(eval_data_write(f->out, NULL, 0, NULL, &r, NULL), ERROR_NOT_FOUND);
+	assert_int_equal(eval_data_write(f->out, rounds, 2, NULL, NULL, &r, NULL), ERROR_CORRUPT);
+	assert_int_equal(eval_data_write(f->out, unknown, 2, NULL, NULL, &r, NULL), ERROR_NOT_FOUND);
+	assert_int_equal(eval_data_write(f->out, NULL, 0, NULL, NULL, &r, NULL), ERROR_NOT_FOUND);
 	atomic_bool stop = true;
-	assert_int_equal(eval_data_write(f->out, rounds, 3, &stop, &r, NULL), ERROR_TIMEOUT);
+	assert_int_equal(eval_data_write(f->out, rounds, 3, NULL, &stop, &r, NULL), ERROR_TIMEOUT);
 	assert_eval(f, 3, "e\n");
 	free(gone);
 	free(damaged);
@@ -163,9 +163,9 @@ static void faults_leave_the_old(void **state)
 	add_round(f, 2, "e2\nt2\n");
 	bool happened = true;
 	for (int n = 1; happened; n++) {
-		assert_int_equal(eval_data_write(f->out, before, 1, NULL, &r, NULL), 0);
+		assert_int_equal(eval_data_write(f->out, before, 1, NULL, NULL, &r, NULL), 0);
 		fault_arm(FAULT_ERROR, n, ENOSPC);
-		int code = eval_data_write(f->out, now, 2, NULL, &r, NULL);
+		int code = eval_data_write(f->out, now, 2, NULL, NULL, &r, NULL);
 		happened = fault_happened();
 		assert_int_equal(code, happened ? ERROR_NO_SPACE : 0);
 		char *tmp = round_path(f->out, "eval", 2, ".data.txt.tmp");
@@ -182,10 +182,32 @@ static void faults_leave_the_old(void **state)
 	free_fixture(f);
 }
 
+static void names_files(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture(FORMAT_CSV);
+	int64_t rounds[] = {1, 2};
+	eval_result result;
+	buf text = {0};
+	char *index = mem_printf("%s/data/eval/2/dataIndex.txt", f->out);
+	add_round(f, 1, "file.name,n\na.png,0\nb.png,1\n");
+	add_round(f, 2, "c.png,2\nd.png,3\n");
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(eval_data_write(f->out, rounds, 2, "s3://bucket/d", NULL, &result, NULL), 0);
+		buf_clear(&text);
+		assert_int_equal(file_read(index, 1 << 20, &text, NULL), 0);
+		assert_string_equal(buf_text(&text), "s3://bucket/d\na.png\nc.png\n");
+	}
+	buf_fini(&text);
+	free(index);
+	free_fixture(f);
+}
+
 int main(void)
 {
 	mem_init();
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_files),
 		cmocka_unit_test(window_oldest_first_each_once),
 		cmocka_unit_test(csv_has_one_header),
 		cmocka_unit_test(missing_rounds),

@@ -261,7 +261,7 @@ static void eval_data(void *arg)
 	static const int64_t rounds[] = {1, 2};
 	eval_result result;
 	error err = {0};
-	if (eval_data_write(f->out, rounds, 2, NULL, &result, &err) != 0)
+	if (eval_data_write(f->out, rounds, 2, NULL, NULL, &result, &err) != 0)
 		fail_msg("%s", err.text);
 }
 

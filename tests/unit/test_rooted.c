@@ -63,7 +63,8 @@ static void what_is_no_local_file(void **state)
 		char *path;
 		error err = {0};
 		assert_int_equal(rooted_path(roots[i], "s3://bucket/pts.csv", &path, &err), ERROR_UNSUPPORTED);
-		assert_string_equal(err.text, "s3://bucket/pts.csv: this version knows local files only, no s3 urls");
+		assert_string_equal(err.text,
+			"s3://bucket/pts.csv is neither a path from the root nor an s3:// url, and one of them is needed here");
 		assert_int_equal(rooted_path(roots[i], "data/pts.csv", &path, &err), ERROR_INVALID);
 		assert_non_null(strstr(err.text, "an absolute path is needed"));
 		assert_int_equal(rooted_path(roots[i], "", &path, &err), ERROR_INVALID);

@@ -499,10 +499,29 @@ static void every_sample_is_in_one_completed_round(void **state)
 	}
 }
 
+/* Of a remote dataset: the files that its samples name, those that train with the training's. */
+static void names_files(void **state)
+{
+	(void)state;
+	for (int csv = 0; csv <= 1; csv++) {
+		fixture *f = make_fixture(csv ? FORMAT_CSV : FORMAT_TXT);
+		kit_append(f->path, csv ? "file.name,n\na.png,0\nb.png,1\nc.png,2\nd.png,3\n" : "a.png 0\nb.png 1\nc.png 2\nd.png 3\n");
+		round_request r = request(f, 1, 0, 0, 0, 0.5);
+		r.files_url = "s3://bucket/d";
+		assert_write(f, &r, ROUND_WRITTEN);
+		assert_names(f, "data/train/1",
+			csv ? "data.csv dataIndex.txt eval.csv manifest.json" : "data.txt dataIndex.txt eval.txt manifest.json");
+		assert_file(f, "data/train/1/dataIndex.txt", "s3://bucket/d\nb.png\nd.png\n");
+		assert_int_equal(manifest_find(&f->manifest, "dataIndex.txt")->bytes, strlen("s3://bucket/d\nb.png\nd.png\n"));
+		free_fixture(f);
+	}
+}
+
 int main(void)
 {
 	mem_init();
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_files),
 		cmocka_unit_test(txt_round),
 		cmocka_unit_test(csv_round),
 		cmocka_unit_test(shares_are_what_users_compute),

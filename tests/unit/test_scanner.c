@@ -394,7 +394,8 @@ static void urls_that_are_no_local_path(void **state)
 		int code;
 		const char *text;
 	} rows[] = {
-		{"s3://bucket/pts.csv", ERROR_UNSUPPORTED, "dataset: s3://bucket/pts.csv: this version knows local files only, no s3 urls"},
+		{"s3://bucket/pts.csv", ERROR_UNSUPPORTED,
+			"dataset: s3://bucket/pts.csv is neither a path from the root nor an s3:// url, and one of them is needed here"},
 		{"data/pts.csv", ERROR_INVALID, "dataset: data/pts.csv is relative to nothing that is known: an absolute path is needed"},
 	};
 	(void)state;

@@ -1,0 +1,299 @@
+/* See transfer.h. */
+#include "edge-agent/remote/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/mem.h"
+
+/* LINE_ROOM: of one line of the child. STOP_LOOK_MS: how often the stop flag is looked at. PROGRESS_MS: between two lines of the log. */
+enum { LINE_ROOM = 64 * 1024, STOP_LOOK_MS = 100, PROGRESS_MS = 30 * 1000, ARGS_MAX = 16 };
+
+extern char **environ;
+
+bool url_is_remote(const char *url)
+{
+	const char *scheme = url != NULL ? strstr(url, "://") : NULL;
+	return scheme != NULL && memchr(url, '/', (size_t)(scheme - url)) == NULL;
+}
+
+/* ---- keys ---- */
+
+static bool is_at_or_below(const char *url, const char *of)
+{
+	size_t n = strlen(of);
+	while (n > 0 && of[n - 1] == '/')
+		n--;
+	return strncmp(url, of, n) == 0 && (url[n] == '\0' || url[n] == '/');
+}
+
+static const transfer_key *key_for(const transfer *t, const char *url)
+{
+	const transfer_key *best = NULL;
+	for (size_t i = 0; i < t->n_keys; i++) {
+		const transfer_key *k = &t->keys[i];
+		if (is_at_or_below(url, k->url) && (best == NULL || strlen(k->url) > strlen(best->url)))
+			best = k;
+	}
+	return best;
+}
+
+/* The environment of the child. What is made is in `texts`, one after the other, and overwritten afterwards. */
+typedef struct surroundings {
+	const char **list;
+	char *texts;
+	size_t size;
+} surroundings;
+
+static bool is_of_a_store(const char *variable)
+{
+	static const char *const names[] = {"S3_ENDPOINT_URL=", "ACCESS_KEY_ID=", "SECRET_ACCESS_KEY="};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strncmp(variable, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}
+
+static void add(surroundings *s, size_t *n, size_t *used, const char *name, const char *value)
+{
+	if (value == NULL)
+		return;
+	char *at = s->texts + *used;
+	size_t left = strlen(name), right = strlen(value);
+	memcpy(at, name, left);
+	memcpy(at + left, value, right + 1);
+	*used += left + right + 1;
+	s->list[(*n)++] = at;
+}
+
+static void surroundings_make(surroundings *s, const transfer_key *k)
+{
+	size_t count = 0, n = 0, used = 0;
+	while (environ[count] != NULL)
+		count++;
+	s->list = mem_alloc((count + 4) * sizeof *s->list);
+	s->size = 64 + (k->endpoint ? strlen(k->endpoint) : 0) + strlen(k->id) + strlen(k->secret);
+	s->texts = mem_alloc(s->size);
+	for (size_t i = 0; i < count; i++)
+		if (!is_of_a_store(environ[i]))
+			s->list[n++] = environ[i];
+	add(s, &n, &used, "S3_ENDPOINT_URL=", k->endpoint);
+	add(s, &n, &used, "ACCESS_KEY_ID=", k->id);
+	add(s, &n, &used, "SECRET_ACCESS_KEY=", k->secret);
+}
+
+static void surroundings_free(surroundings *s)
+{
+	if (s->texts != NULL)
+		explicit_bzero(s->texts, s->size);
+	free(s->texts);
+	free(s->list);
+}
+
+/* ---- the child ---- */
+
+typedef struct child {
+	const char *url;
+	pid_t pid;
+	int in, out; /* its standard input and output */
+	buf held;    /* of a line that has not ended */
+	transfer_event_fn on_event;
+	void *ctx;
+	error said; /* by its last line; code 0 if that was `done` */
+	bool ended; /* it said its last line */
+	int64_t progress_at;
+} child;
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static int spawn(const transfer *t, const transfer_key *key, const char *const *args, int in, int out, pid_t *pid, error *err)
+{
+	const char *argv[ARGS_MAX + 1] = {"ilmare-transfer"};
+	surroundings own = {0};
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	sigset_t none, defaults;
+	size_t n = 1;
+	argv[n++] = *args++; /* the command */
+	argv[n++] = "--until-stdin-ends";
+	argv[n++] = "--log-level=warn";
+	for (; *args != NULL && n < ARGS_MAX; args++)
+		argv[n++] = *args;
+	if (key != NULL && key->held)
+		surroundings_make(&own, key);
+	sigemptyset(&none);
+	sigemptyset(&defaults);
+	sigaddset(&defaults, SIGPIPE);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setsigdefault(&attributes, &defaults);
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+	int code = posix_spawnp(pid, t->program, &files, &attributes, (char *const *)argv, own.list ? (char *const *)own.list : environ);
+	posix_spawn_file_actions_destroy(&files);
+	posix_spawnattr_destroy(&attributes);
+	surroundings_free(&own);
+	if (code == ENOENT)
+		return error_set(err, ERROR_UNSUPPORTED,
+			"the program ilmare-transfer is neither beside ilmare-edge nor in PATH; remote urls need it");
+	return code == 0 ? 0 : error_errno(err, code, "cannot run %s", t->program);
+}
+
+/* Every end of ours closes in the child by itself. */
+static int start(const transfer *t, const transfer_key *key, const char *const *args, child *c, error *err)
+{
+	int in[2] = {-1, -1}, out[2] = {-1, -1}, code = 0;
+	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+		code = error_errno(err, errno, "cannot make a pipe for ilmare-transfer");
+	if (code == 0)
+		code = spawn(t, key, args, in[0], out[1], &c->pid, err);
+	close_fd(&in[0]);
+	close_fd(&out[1]);
+	if (code != 0) {
+		close_fd(&in[1]);
+		close_fd(&out[0]);
+	}
+	c->in = in[1];
+	c->out = out[0];
+	return code;
+}
+
+/* ---- what it says ---- */
+
+static int code_of(const char *word)
+{
+	static const struct {
+		const char *word;
+		int code;
+	} words[] = {{"usage", ERROR_INVALID}, {"not-found", ERROR_NOT_FOUND}, {"denied", ERROR_DENIED}, {"no-space", ERROR_NO_SPACE},
+		{"network", ERROR_OFFLINE}, {"damaged", ERROR_CORRUPT}, {"clock", ERROR_OFFLINE}, {"cancelled", ERROR_TIMEOUT},
+		{"changed", ERROR_CHANGED}, {"io", ERROR_IO}, {"refused", ERROR_UNSUPPORTED}, {"limit", ERROR_LIMIT}, {"exists", ERROR_EXISTS},
+		{"conflict", ERROR_CONFLICT}};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strcmp(words[i].word, word) == 0)
+			return words[i].code;
+	return ERROR_INTERNAL;
+}
+
+static void on_progress(child *c, const cJSON *event)
+{
+	int64_t now = clock_now().mono_ms, bytes = 0, size = 0;
+	if (now < c->progress_at)
+		return;
+	c->progress_at = now + PROGRESS_MS;
+	json_get_int(event, "event", "bytes", 0, JSON_MAX_INT, &bytes, NULL);
+	json_get_int(event, "event", "size", 0, JSON_MAX_INT, &size, NULL);
+	log_info("transfer", "under way", L_STR("url", c->url), L_INT("bytes", bytes), L_INT("size", size));
+}
+
+static void on_line(child *c, const char *line, size_t len)
+{
+	cJSON *event = NULL;
+	const char *kind = "", *word = "", *message = "";
+	if (json_parse(line, len, LINE_ROOM, &event, NULL) != 0 || json_get_string(event, "event", "event", &kind, NULL) != 1) {
+		cJSON_Delete(event);
+		return;
+	}
+	if (strcmp(kind, "progress") == 0) {
+		on_progress(c, event);
+	} else if (strcmp(kind, "error") == 0) {
+		json_get_string(event, "event", "code", &word, NULL);
+		json_get_string(event, "event", "message", &message, NULL);
+		c->ended = true;
+		error_set(&c->said, code_of(word), "%s", message);
+	} else {
+		c->ended |= strcmp(kind, "done") == 0;
+		if (c->on_event != NULL)
+			c->on_event(c->ctx, event);
+	}
+	cJSON_Delete(event);
+}
+
+static void take_lines(child *c)
+{
+	char *begin = c->held.data, *end = begin + c->held.len, *newline;
+	while (begin < end && (newline = memchr(begin, '\n', (size_t)(end - begin))) != NULL) {
+		on_line(c, begin, (size_t)(newline - begin));
+		begin = newline + 1;
+	}
+	c->held.len = (size_t)(end - begin);
+	memmove(c->held.data, begin, c->held.len);
+	if (c->held.len > LINE_ROOM)
+		buf_clear(&c->held);
+}
+
+/* False at the end of what it says. */
+static bool read_some(child *c)
+{
+	char piece[4096];
+	ssize_t n = read(c->out, piece, sizeof piece);
+	if (n < 0)
+		return errno == EINTR || errno == EAGAIN;
+	if (n == 0)
+		return false;
+	buf_add(&c->held, piece, (size_t)n);
+	take_lines(c);
+	return true;
+}
+
+static void follow(const transfer *t, child *c)
+{
+	struct pollfd fd = {.fd = c->out, .events = POLLIN};
+	do {
+		/* Told to stop: it says so, and ends. */
+		if (t->stop != NULL && atomic_load(t->stop))
+			close_fd(&c->in);
+	} while (poll(&fd, 1, c->in >= 0 ? STOP_LOOK_MS : -1) <= 0 || read_some(c));
+}
+
+static int finish(const transfer *t, child *c, error *err)
+{
+	int status = 0;
+	close_fd(&c->in);
+	close_fd(&c->out);
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	buf_fini(&c->held);
+	if (t->stop != NULL && atomic_load(t->stop) && c->said.code != 0)
+		return error_set(err, ERROR_TIMEOUT, "stopped");
+	if (c->said.code != 0)
+		return error_set(err, c->said.code, "%s", c->said.text);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && c->ended)
+		return 0;
+	if (WIFSIGNALED(status))
+		return error_set(err, ERROR_IO, "ilmare-transfer was ended by signal %d", WTERMSIG(status));
+	return error_set(err, ERROR_IO, "ilmare-transfer ended with status %d and no word", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+int transfer_run(const transfer *t, const char *url, const char *const *args, transfer_event_fn on_event, void *ctx, error *err)
+{
+	const transfer_key *key = key_for(t, url);
+	child c = {.url = url, .on_event = on_event, .ctx = ctx, .progress_at = clock_now().mono_ms + PROGRESS_MS};
+	if (key != NULL && key->awaited)
+		return error_set(err, ERROR_OFFLINE, "%s: the keys of its object store are not here yet; they are asked for over MQTT", url);
+	if (t->stop != NULL && atomic_load(t->stop))
+		return error_set(err, ERROR_TIMEOUT, "stopped");
+	int code = start(t, key, args, &c, err);
+	if (code != 0)
+		return code;
+	follow(t, &c);
+	return finish(t, &c, err);
+}
