@@ -9,6 +9,7 @@
  * newer to judge: for `better` an evaluation of a later round, for `last` a later training. What was found bad is not built upon meanwhile.
  */
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/rollback.h"
 #include "proto/metric.h"
 
 /* -1 the new model is worse, 1 better or equal, 0 not known. */

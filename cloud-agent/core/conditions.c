@@ -8,6 +8,7 @@
  * round may be any of them). Of the rest the oldest go first.
  */
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/rollback.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -294,23 +294,6 @@ void summary_put(const job_view *v, const change *ch, cJSON *status);
 /* Models with their metrics bounded; *truncated says whether something was left out. */
 cJSON *models_bounded(const model *models, size_t n, const trigger *t, size_t metrics_max, bool *truncated);
 
-/* ---- versions.c ---- */
-
-const kept_version *version_find(const member *m, int64_t round); /* NULL: it is not kept */
-char *versions_text(arena *mem, const member *m);                 /* "0, 3, 6"; "" if there are none */
-cJSON *versions_rounds(const member *m);                          /* [6, 3, 0] */
-void versions_read(arena *mem, const cJSON *obj, member *m);
-void versions_put(const member *m, cJSON *obj);
-/* Into the change, if the report tells them. */
-void versions_take(const job *j, const report *r, change *ch);
-
-/* ---- rollback.c ---- */
-
-/* Take, decide or clean up; true: a flight was planned. */
-bool rollback_plan(controller *c, job *j);
-void rollback_annotated(controller *c, job *j, int code, const char *text, int64_t retry_after_ms);
-const char *rollback_message(arena *mem, const member *m);
-
 /* ---- select.c, base_model.c ---- */
 
 enum model_use { USE_SERVE, USE_TRAIN };
@@ -408,7 +391,7 @@ struct job {
 	bool annotate_denied;
 	char *refusal_said; /* id of the last refused rollback that an Event was made for, and when */
 	int64_t refusal_said_at;
-	char *event_seen;   /* the last warning, said once */
+	char *event_seen;                                                                 /* the last warning, said once */
 	char state_reason[TEXT_MAX_REASON + 1], state_message[CONDITION_MESSAGE_MAX + 1]; /* why it waits, beside the condition's own */
 	bool state_warns;                                                                 /* it is a warning */
 	char tell_reason[TEXT_MAX_REASON + 1]; /* to be written on the object, since (-1: none), and not before */

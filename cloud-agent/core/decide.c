@@ -12,6 +12,7 @@
 
 #include "cloud-agent/core/core.h"
 #include "cloud-agent/core/publisher.h"
+#include "cloud-agent/core/rollback.h"
 
 int64_t position_deadline(const job *j, int64_t limit_ms)
 {

@@ -15,6 +15,7 @@
 #include "cloud-agent/core/core.h"
 #include "cloud-agent/core/credential.h"
 #include "cloud-agent/core/publisher.h"
+#include "cloud-agent/core/rollback.h"
 
 static model bare(const model *m)
 {

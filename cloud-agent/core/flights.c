@@ -13,6 +13,7 @@
 
 #include "cloud-agent/core/core.h"
 #include "cloud-agent/core/publisher.h"
+#include "cloud-agent/core/rollback.h"
 
 flight *flight_new(controller *c, enum cloud_action_kind kind, enum object_kind object, const char *ns, const char *name,
 	const char *node_name)

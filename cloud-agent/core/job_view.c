@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/rollback.h"
 
 enum { DATA_MAX = 256 * 1024 };
 

@@ -10,6 +10,7 @@
 
 #include "cloud-agent/core/core.h"
 #include "cloud-agent/core/publisher.h"
+#include "cloud-agent/core/rollback.h"
 
 enum { ANSWER_EVERY_MS = 1000 };
 

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/rollback.h"
 
 enum { VALUE_SHOWN = 40, ROUND_DIGITS_MAX = 15 };
 
@@ -112,29 +113,33 @@ static bool serves(const member *m, const kept_version *v)
 	return m->has_deployed && (m->deployed.round == v->round || (m->deployed.has_sha256 && digest_equal(&m->deployed.sha256, &v->sha256)));
 }
 
-/* Why not, in mem; NULL: *out is what to go back to. */
-static const char *refusal(arena *mem, const member *m, const char *value, const kept_version **out)
+/* NULL: there is a reason not to, in mem. */
+static const kept_version *choose(arena *mem, const member *m, const char *value, const char **why)
 {
 	int64_t round;
-	const char *kept = versions_text(mem, m);
-	*out = NULL;
-	if (!parse_round(value, &round))
-		return arena_printf(mem, "'%.*s' is not the number of a round; kept: %s", VALUE_SHOWN, value, kept[0] != '\0' ? kept : "none");
-	*out = version_find(m, round);
-	if (*out == NULL)
-		return arena_printf(mem, "no model of round %lld is kept; kept: %s", (long long)round, kept[0] != '\0' ? kept : "none");
-	if (serves(m, *out))
-		return arena_printf(mem, "the model of round %lld is the one that serves; kept: %s", (long long)round, kept);
+	const char *all = versions_text(mem, m), *kept = all[0] != '\0' ? all : "none";
+	if (!parse_round(value, &round)) {
+		*why = arena_printf(mem, "'%.*s' is not the number of a round; kept: %s", VALUE_SHOWN, value, kept);
+		return NULL;
+	}
+	const kept_version *v = version_find(m, round);
+	if (v == NULL)
+		*why = arena_printf(mem, "no model of round %lld is kept; kept: %s", (long long)round, kept);
+	else if (serves(m, v))
+		*why = arena_printf(mem, "the model of round %lld is the one that serves; kept: %s", (long long)round, kept);
+	else
+		return v;
 	return NULL;
 }
 
 static bool decide(controller *c, job *j, const char *id, const char *value)
 {
-	const kept_version *to;
+	const char *why = NULL;
 	change ch = change_begin(j->view);
+	const kept_version *to = choose(ch.mem, &ch.m, value, &why);
 	ch.m.rollback.id = id;
-	ch.m.rollback.refused = refusal(ch.mem, &ch.m, value, &to);
-	if (ch.m.rollback.refused != NULL) {
+	ch.m.rollback.refused = why;
+	if (to == NULL) {
 		ch.amend = true;
 	} else {
 		ch.m.rollback.under_way = true;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/rollback.h"
 #include "proto/metric.h"
 
 /* "accuracy 0.93 (0.91)": the deploy trigger's metric of the new model, and of the old one where there is one. False: it has no value. */

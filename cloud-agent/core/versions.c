@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cloud-agent/core/core.h"
+#include "cloud-agent/core/rollback.h"
 
 /* In the object; what is beyond is not kept in mind, the oldest first. */
 enum { VERSIONS_BYTES_MAX = 3000, VERSION_BYTES = 160 };
