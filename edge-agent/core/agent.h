@@ -184,7 +184,7 @@ typedef struct edge_action {
 			size_t n;
 			bool hot;
 			const char *metrics; /* of the new model, JSON; NULL: none. For those who read what is kept */
-			bool back;           /* a rollback: the model is that of version `of`, and has to have this digest (else CORRUPT) */
+			bool back;           /* a rollback: the model is that of version `of`, and has to have this digest (else CHANGED) */
 			int64_t of;
 			digest of_sha256;
 		} deploy;

@@ -161,10 +161,10 @@ static void draft_copied(draft *d)
 	case ERROR_NOT_FOUND:
 		draft__fail(d, STAGE_DEPLOY, of < 0 ? "ModelMissing" : "VersionMissing", o->deploy_error);
 		break;
-	case ERROR_CORRUPT:
-		/* What was copied was read back wrong: that may pass. A version that is not what was deployed stays so. */
-		if (of >= 0 || d->j->problem.attempts >= COPY_TRIES_MAX)
-			draft__fail(d, STAGE_DEPLOY, of < 0 ? "DeployFailed" : "VersionDamaged", o->deploy_error);
+	case ERROR_CHANGED:
+		/* What is being trained or written to may be whole in a while; a version that is not what was deployed stays so. */
+		if (of >= 0)
+			draft__fail(d, STAGE_DEPLOY, "VersionDamaged", o->deploy_error);
 		break;
 	case ERROR_INVALID:
 	case ERROR_UNSUPPORTED:

@@ -278,7 +278,7 @@ static int check_recorded(const deploy_plan *plan, const model_info *model, erro
 		return 0;
 	digest_hex(&model->sha256, now);
 	digest_hex(&plan->back->sha256, then);
-	return error_set(err, ERROR_CORRUPT, "version %lld is not what was deployed: the SHA-256 of %s is %.12s…, and was %.12s…",
+	return error_set(err, ERROR_CHANGED, "version %lld is not what was deployed: the SHA-256 of %s is %.12s…, and was %.12s…",
 		(long long)plan->back->of, plan->steps[plan->main].from, now, then);
 }
 

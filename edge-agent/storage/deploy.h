@@ -7,7 +7,7 @@
  *   3. The steps, as given: each copies a model (model.h) or writes a small file.
  *   4. Of the versions beside 0, all but the newest ones of this job, this round's, and the one that a rollback goes back to are removed: those
  *      of a job that had the folder before go first.
- * A rollback is a deployment whose model is a version's: first of all its digest has to be the one that was recorded (else CORRUPT); it stays a
+ * A rollback is a deployment whose model is a version's: first of all its digest has to be the one that was recorded (else CHANGED); it stays a
  * version itself, so that it is there if this has to be run again.
  * Before all that: where a file would take a folder's place, or a folder a file's, the deployment is refused (INVALID) and nothing is touched,
  * but for what one of the versions beside 0 holds as well, which a deployment before has put there.

@@ -90,7 +90,7 @@ static void work_done(world *w, void *obj, void *data)
 	work *k = data;
 
 	edge_agent_done(d->agent, k->a.id, &k->r, device_moment(d));
-	if (k->r.code == ERROR_CHANGED) {
+	if (k->r.code == ERROR_CHANGED && k->a.kind != EDGE_DEPLOY) {
 		const char *url = k->a.kind == EDGE_WRITE ? k->a.round.url : k->a.sample.url;
 		dataset_file *f = file_of(w, d, url);
 
@@ -302,7 +302,7 @@ static int deploy_step(world *w, device *d, work *k)
 		}
 		k->r.deploy.sha256 = content_digest(content);
 		if (k->a.deploy.back && !digest_equal(&k->r.deploy.sha256, &k->a.deploy.of_sha256))
-			return fail(k, ERROR_CORRUPT, "the version is not what was deployed");
+			return fail(k, ERROR_CHANGED, "the version is not what was deployed");
 		keep_versions(w, d, k, content);
 	}
 	say(w, "%s: copies %s to %s", d->name, c->from.url, c->to.url);

@@ -409,7 +409,7 @@ static void a_rollback_to_something_else_touches_nothing(void **state)
 	deploy_plan plan = plan_of(f, 3);
 	model_info info;
 	plan.back = &r.back;
-	assert_int_equal(deploy_run(&plan, &info, &err), ERROR_CORRUPT);
+	assert_int_equal(deploy_run(&plan, &info, &err), ERROR_CHANGED);
 	assert_non_null(strstr(err.text, "version 1 is not what was deployed"));
 	assert_int_equal(unlink(r.from), 0);
 	assert_int_equal(deploy_run(&plan, &info, &err), ERROR_NOT_FOUND);
