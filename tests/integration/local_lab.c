@@ -224,10 +224,15 @@ int lab_delete(lab *l, const char *name, const char *uid)
 int lab_patch(lab *l, enum object_kind kind, const char *name, const char *version, const char *status)
 {
 	const cJSON *object = lab_object(l, manifest_kind(kind), name);
+	/* All of it is needed until the answer. */
 	cJSON *body = tree(status);
-	l->cluster->ops->patch_status(l->cluster, 7, kind, "default", name, lab_text(object, "metadata.uid"), version, body);
+	char *uid = mem_strdup(lab_text(object, "metadata.uid")), *guard = version != NULL ? mem_strdup(version) : NULL;
+	l->cluster->ops->patch_status(l->cluster, 7, kind, "default", name, uid, guard, body);
+	int code = answer(l);
 	cJSON_Delete(body);
-	return answer(l);
+	free(uid);
+	free(guard);
+	return code;
 }
 
 /* ---- looking ---- */

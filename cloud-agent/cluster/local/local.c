@@ -13,6 +13,7 @@
 #include "cloud-agent/cluster/local/host.h"
 #include "cloud-agent/cluster/local/mirror.h"
 #include "cloud-agent/cluster/local/objects.h"
+#include "cloud-agent/cluster/local/patches.h"
 #include "cloud-agent/cluster/local/pods.h"
 #include "common/digest.h"
 #include "common/file.h"
@@ -36,6 +37,7 @@ typedef struct local {
 	objects *store;
 	mirror *mirror;
 	pods *pods;
+	patches *patches;
 	bool running, stopping;
 	said said[EVENTS_REMEMBERED];
 	size_t said_next;
@@ -86,8 +88,9 @@ static int on_read(void *ctx, error *err)
 
 /* ---- operations ---- */
 
-static void done(local *l, uint64_t id, int code, const error *err, cJSON *object)
+static void done(void *ctx, uint64_t id, int code, const error *err, cJSON *object)
 {
+	local *l = ctx;
 	l->base.done(l->base.done_ctx, id, code, code != 0 ? err->text : "", object, 0);
 }
 
@@ -106,12 +109,9 @@ static void patch_status(cluster *c, uint64_t id, enum object_kind kind, const c
 	const char *resource_version, const cJSON *status)
 {
 	local *l = (local *)c;
-	error err = {0};
-	cJSON *object = NULL;
 	if (refuse(l, id))
 		return;
-	int code = objects_patch_status(l->store, kind, ns, name, uid, resource_version, status, &object, NULL, &err);
-	done(l, id, code, &err, object);
+	patches_add(l->patches, &(patch_request){id, kind, ns, name, uid, resource_version, status});
 }
 
 static void patch_annotations(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid, const char *resource_version,
@@ -246,6 +246,7 @@ static int start(cluster *c, error *err)
 	l->running = true;
 	l->pods =
 		pods_new(&(pods_host){.loop = l->loop, .store = l->store, .config = &l->config, .object = on_pod, .secret = on_secret, .ctx = l});
+	l->patches = patches_new(l->loop, l->store, done, l);
 	l->mirror = mirror_new(&(mirror_host){
 		.loop = l->loop, .store = l->store, .config = &l->config, .object = on_object, .together = on_together, .read = on_read, .ctx = l});
 	l->base.events.fence(l->base.events.ctx, MOMENT_NEVER);
@@ -277,7 +278,9 @@ static void stop(cluster *c, void (*stopped)(void *ctx), void *ctx)
 	l->stopping = true;
 	l->stopped = stopped;
 	l->stopped_ctx = ctx;
-	l->parts = 2;
+	l->parts = 3;
+	patches_free(l->patches, on_part_closed, l);
+	l->patches = NULL;
 	mirror_free(l->mirror, on_part_closed, l);
 	l->mirror = NULL;
 	pods_stop(l->pods, l->config.stop_workers, on_part_closed, l);
