@@ -1,11 +1,13 @@
 /* See deploy_work.h. */
 #include "edge-agent/deploy_work.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/json.h"
+#include "common/log.h"
 #include "common/mem.h"
 #include "edge-agent/remote/ship.h"
 #include "edge-agent/storage/deploy.h"
@@ -23,15 +25,6 @@ static const char *base_name(const char *path)
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
-}
-
-/* A deployment before this one wrote there, as did perhaps one of a job that was made again under this name. Whoever looks there next finds the
- * model that serves. */
-static bool hot_update_there(file_work *w)
-{
-	const char *path;
-
-	return hot_update_path(w, "model_config.json", &path) == 0 && access(path, W_OK) == 0;
 }
 
 /* The model goes there before anything else … */
@@ -64,6 +57,16 @@ static int hot_update_last(file_work *w, deploy_step *step)
 	return hot_update_path(w, "model_config.json", &step->to);
 }
 
+/* The folder outlives the setting, and the job. A worker that is updated hot again is not to find the model of a deployment before this one. */
+static void hot_update_forget(file_work *w)
+{
+	const char *path;
+
+	if (hot_update_path(w, "model_config.json", &path) == 0 && unlink(path) != 0 && errno != ENOENT)
+		log_warn("deploy", "the configuration of an earlier hot update cannot be removed", L_STR("file", path),
+			L_STR("error", strerror(errno)));
+}
+
 static void tell_versions(file_work *w, const deploy_version *all, size_t n)
 {
 	edge_version *versions = arena_alloc(w->mem, (n + 1) * sizeof *versions);
@@ -87,7 +90,7 @@ int deploy_work(file_work *w)
 		.back = w->action.deploy.back ? &back : NULL,
 		.keep = (size_t)w->deployed_kept,
 		.stop = w->stop};
-	bool hot = n > 0 && (w->action.deploy.hot || hot_update_there(w));
+	bool hot = n > 0 && w->action.deploy.hot;
 	const char *metrics = w->action.deploy.metrics;
 	cJSON *metrics_tree = NULL;
 	model_info info = {0};
@@ -106,6 +109,8 @@ int deploy_work(file_work *w)
 	plan.metrics = metrics_tree;
 	if (code == 0)
 		code = ship_run(&plan, &w->transfer, w->scratch, &info, &versions, &n_versions, &w->err);
+	if (code == 0 && !hot)
+		hot_update_forget(w);
 	w->result.deploy.sha256 = info.sha256;
 	tell_versions(w, versions, n_versions);
 	deploy_versions_free(versions, n_versions);

@@ -308,10 +308,13 @@ static int deploy_step(world *w, device *d, work *k)
 	say(w, "%s: copies %s to %s", d->name, c->from.url, c->to.url);
 	model_put(disk_of(w, d, c->to.url), c->to.url, content);
 	track_deploy(w, d, k->a.deploy.uid, c->to.url, content);
-	if (k->step == 0 && (k->a.deploy.hot || worker_was_hot(d, k->a.deploy.ns, k->a.deploy.job)))
+	if (k->step == 0 && k->a.deploy.hot)
 		worker_hot(w, d, k->a.deploy.ns, k->a.deploy.job, content);
-	if (k->step + 1 == k->a.deploy.n)
-		tell_versions(w, d, k);
+	if (k->step + 1 < k->a.deploy.n)
+		return 0;
+	if (!k->a.deploy.hot)
+		worker_not_hot(d, k->a.deploy.ns, k->a.deploy.job);
+	tell_versions(w, d, k);
 	return 0;
 }
 

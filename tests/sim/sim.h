@@ -474,7 +474,7 @@ void worker_read(world *w, pod *p);                            /* by hand: the s
 void worker_write(world *w, pod *p);                           /* by hand: the model */
 void worker_post_result(world *w, pod *p, const char *status); /* "completed", "failed" */
 void worker_answer(world *w, pod *p, uint64_t life, int status);
-bool worker_was_hot(const device *d, const char *ns, const char *job); /* something is in the hot-update folder */
+void worker_not_hot(device *d, const char *ns, const char *job); /* nothing is in the hot-update folder any more */
 void worker_hot(world *w, device *d, const char *ns, const char *job, uint64_t content);
 
 /* ---- cloud.c ---- */

@@ -307,12 +307,13 @@ static void hot_url(char *out, size_t size, const char *ns, const char *job)
 	snprintf(out, size, "/var/lib/sedna/model-hot-update/%s/incrementallearningjob/%s/model", ns, job);
 }
 
-bool worker_was_hot(const device *d, const char *ns, const char *job)
+void worker_not_hot(device *d, const char *ns, const char *job)
 {
 	char dir[160];
 
 	hot_url(dir, sizeof(dir), ns, job);
-	return model_get(&d->disk, dir) != 0;
+	if (model_get(&d->disk, dir) != 0)
+		model_put(&d->disk, dir, 0);
 }
 
 void worker_hot(world *w, device *d, const char *ns, const char *job, uint64_t content)
