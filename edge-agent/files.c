@@ -75,6 +75,14 @@ static void free_if_done(files *f)
 		free(f);
 }
 
+static bool has_copy(const files *f, const char *folder)
+{
+	for (const dataset *d = f->datasets; d; d = d->next)
+		if (d->folder && strcmp(d->folder, folder) == 0)
+			return true;
+	return false;
+}
+
 static void dataset_free(dataset *d)
 {
 	files *f = d->files;
@@ -84,6 +92,8 @@ static void dataset_free(dataset *d)
 			*p = d->next;
 			break;
 		}
+	if (d->folder && !f->stopping && !has_copy(f, d->folder))
+		(void)file_remove_tree(d->folder, NULL);
 	watch_free(d->watch);
 	scanner_free(d->scanner);
 	free(d->mirror);
@@ -427,13 +437,7 @@ static bool is_watched(void *ctx, const char *url, enum dataset_format format)
 
 static bool is_copy_wanted(void *ctx, const char *path)
 {
-	files *f = ctx;
-
-	/* One that is dropped while something runs may still be written to; it goes when it is found unwanted the next time. */
-	for (const dataset *d = f->datasets; d; d = d->next)
-		if (d->folder && strcmp(d->folder, path) == 0)
-			return true;
-	return false;
+	return has_copy(ctx, path);
 }
 
 static void drop_unwanted(files *f, const edge_agent *agent)
