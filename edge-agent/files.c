@@ -11,14 +11,13 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "edge-agent/dataset/scanner.h"
 #include "edge-agent/dataset/watch.h"
 #include "edge-agent/file_work.h"
-#include "edge-agent/remote/folders.h"
 #include "edge-agent/remote_prune.h"
+#include "edge-agent/source.h"
 
 /* REMOTE_MAX: pieces of work that go over the network, at a time; fewer than libuv's pool has threads. */
-enum { WATCH_INTERVAL_MS = 10, SAVE_BYTES = 4 * 1024 * 1024, RETRY_MIN_MS = 1000, REMOTE_MAX = 4 };
+enum { WATCH_INTERVAL_MS = 10, RETRY_MIN_MS = 1000, REMOTE_MAX = 4 };
 
 #define POOL_THREADS "8"
 
@@ -37,18 +36,13 @@ struct job {
 struct dataset {
 	dataset *next;
 	files *files;
-	char *url;
-	enum dataset_format format;
-	char *folder, *mirror; /* remote: the folder and file of its copy; NULL: local */
-	scanner *scanner;
+	source source;
 	watch *watch; /* NULL: remote */
 	job *running, *waiting;
 	bool look_wanted, wanted; /* wanted: the core listed it in this sync */
 	bool dropped;             /* free it when nothing runs */
 	bool failing;             /* the last look found a file that it could not read */
 	atomic_bool stop;
-	int64_t saved_size, saved_generation;
-	int64_t said_skipped; /* lines left out, as the log said last */
 };
 
 struct files {
@@ -78,7 +72,7 @@ static void free_if_done(files *f)
 static bool has_copy(const files *f, const char *folder)
 {
 	for (const dataset *d = f->datasets; d; d = d->next)
-		if (d->folder && strcmp(d->folder, folder) == 0)
+		if (d->source.folder && strcmp(d->source.folder, folder) == 0)
 			return true;
 	return false;
 }
@@ -92,13 +86,10 @@ static void dataset_free(dataset *d)
 			*p = d->next;
 			break;
 		}
-	if (d->folder && !f->stopping && !has_copy(f, d->folder))
-		(void)file_remove_tree(d->folder, NULL);
+	if (d->source.folder && !f->stopping && !has_copy(f, d->source.folder))
+		(void)file_remove_tree(d->source.folder, NULL);
 	watch_free(d->watch);
-	scanner_free(d->scanner);
-	free(d->mirror);
-	free(d->folder);
-	free(d->url);
+	source_close(&d->source);
 	free(d);
 }
 
@@ -128,40 +119,7 @@ static void dataset_drop(dataset *d)
 		dataset_free(d);
 }
 
-/* ---- what is known ---- */
-
-static void save(dataset *d)
-{
-	buf text = {0};
-	error err = {0};
-
-	scanner_save(d->scanner, &text);
-	if (store_scan_save(d->files->config.store, d->url, d->format, buf_text(&text), &err) != 0)
-		log_warn("dataset", "cannot store how far the file was read; it is read again after a restart", L_STR("url", d->url),
-			L_STR("error", err.text));
-	buf_fini(&text);
-}
-
-/* Reading a little again after a restart costs nothing; writing at every append wears out flash. */
-static void save_if_worth(dataset *d, const scan_view *v, bool always)
-{
-	bool far = v->end.size - d->saved_size >= SAVE_BYTES || v->generation != d->saved_generation;
-
-	if (v->code != 0 || v->more || !(far || (always && v->end.size != d->saved_size)))
-		return;
-	save(d);
-	d->saved_size = v->end.size;
-	d->saved_generation = v->generation;
-}
-
-/* Nothing is left out without a word; the log's own limit is what keeps a file of such lines from filling it. */
-static void say_skipped(dataset *d, const scan_view *v)
-{
-	if (v->skipped > d->said_skipped)
-		log_warn("dataset", "lines longer than dataset.lineMax are left out", L_STR("url", d->url), L_INT("left_out", v->skipped),
-			L_INT("line_max", d->files->config.line_max), L_INT("up_to_byte", v->file_size));
-	d->said_skipped = v->skipped;
-}
+/* ---- what a look found ---- */
 
 /* Nobody tells that a file can be read again. For one that is missing, the watch does. */
 static void look_again(dataset *d, int code)
@@ -183,27 +141,17 @@ static void look_again(dataset *d, int code)
 
 static void tell(dataset *d)
 {
+	const files *f = d->files;
 	scan_view v;
 	dataset_view view;
 	char *problem;
 
-	scanner_view(d->scanner, &v);
+	scanner_view(d->source.scanner, &v);
 	if (v.more || !v.looked)
 		return;
-	say_skipped(d, &v);
 	look_again(d, v.code);
-	problem = mem_strdup(v.code ? v.error : NULL);
-	if (problem)
-		file_work_hide_root(d->files->config.root_dir, problem);
-	view = (dataset_view){.looked = true,
-		.generation = v.generation,
-		.samples = v.end.samples,
-		.size = v.end.size,
-		.waiting_bytes = v.waiting_bytes,
-		.skipped = v.skipped,
-		.changed_ms = v.changed_ms,
-		.error = problem};
-	d->files->events.view(d->files->events.ctx, d->url, d->format, &view);
+	view = source_view(&d->source, &v, &problem);
+	f->events.view(f->events.ctx, d->source.url, d->source.format, &view);
 	free(problem);
 }
 
@@ -224,8 +172,8 @@ static void after_dataset(job *j)
 	scan_view v;
 
 	if (!d->dropped) {
-		scanner_view(d->scanner, &v);
-		save_if_worth(d, &v, !j->file.look && j->file.action.kind == EDGE_WRITE && j->file.result.code == 0);
+		scanner_view(d->source.scanner, &v);
+		source_save(&d->source, &v, !j->file.look && j->file.action.kind == EDGE_WRITE && j->file.result.code == 0);
 		/* A view belongs before the result of work that saw the file change. Whoever hears of it may drop the dataset: it counts as
 		 * running until then. */
 		if (j->file.look || j->file.result.code == ERROR_CHANGED)
@@ -294,7 +242,7 @@ static job *job_new(files *f, dataset *d)
 	j->dataset = d;
 	j->work.data = j;
 	j->file.mem = arena_new();
-	j->file.scanner = d ? d->scanner : NULL;
+	j->file.scanner = d ? d->source.scanner : NULL;
 	j->file.stop = d ? &d->stop : &f->stop;
 	j->file.rounds_kept = f->config.rounds_kept;
 	j->file.deployed_kept = f->config.deployed_kept;
@@ -325,9 +273,9 @@ static void run_next(dataset *d)
 		d->look_wanted = false;
 		d->running = job_new(d->files, d);
 		d->running->file.look = true;
-		d->running->file.url = d->url;
-		d->running->file.mirror = d->mirror;
-		about(d->running, NULL, d->url);
+		d->running->file.url = d->source.url;
+		d->running->file.mirror = d->source.mirror;
+		about(d->running, NULL, d->source.url);
 	} else if (d->waiting) {
 		d->running = d->waiting;
 		d->waiting = d->waiting->next;
@@ -376,38 +324,9 @@ static void on_slow(uv_timer_t *timer)
 static dataset *dataset_find(files *f, const char *url, enum dataset_format format)
 {
 	for (dataset *d = f->datasets; d; d = d->next)
-		if (!d->dropped && d->format == format && strcmp(d->url, url) == 0)
+		if (!d->dropped && d->source.format == format && strcmp(d->source.url, url) == 0)
 			return d;
 	return NULL;
-}
-
-static void dataset_restore(dataset *d)
-{
-	char *state;
-	error err = {0};
-	scan_view v;
-
-	if (store_scan_load(d->files->config.store, d->url, d->format, &state, &err) != 0) {
-		log_warn("dataset", "cannot read how far the file was read", L_STR("url", d->url), L_STR("error", err.text));
-		return;
-	}
-	if (state && scanner_restore(d->scanner, state, strlen(state), &err) != 0)
-		log_warn("dataset", "what was stored about the file cannot be used; it is read from its beginning", L_STR("url", d->url),
-			L_STR("error", err.text));
-	free(state);
-	scanner_view(d->scanner, &v);
-	d->saved_size = v.end.size;
-	d->saved_generation = v.generation;
-}
-
-static void set_mirror(dataset *d)
-{
-	char *dir = mem_printf("%s/datasets", d->files->config.remote_dir);
-
-	d->folder = remote_folder(dir, d->url, dataset_format_name(d->format));
-	d->mirror = mem_printf("%s/data", d->folder);
-	scanner_set_file(d->scanner, d->mirror);
-	free(dir);
 }
 
 static dataset *dataset_new(files *f, const char *url, enum dataset_format format)
@@ -415,15 +334,9 @@ static dataset *dataset_new(files *f, const char *url, enum dataset_format forma
 	dataset *d = mem_alloc(sizeof *d);
 
 	d->files = f;
-	d->url = mem_strdup(url);
-	d->format = format;
-	d->scanner = scanner_new(url, format, f->config.line_max);
-	scanner_set_root(d->scanner, f->config.root_dir);
-	if (url_is_remote(url))
-		set_mirror(d);
-	else
+	source_open(&d->source, &f->config, url, format);
+	if (!d->source.mirror)
 		d->watch = watch_new(f->loop, f->config.root_dir, url, WATCH_INTERVAL_MS, on_change, d);
-	dataset_restore(d);
 	d->next = f->datasets;
 	f->datasets = d;
 	want_look(d);
@@ -462,7 +375,7 @@ static void drop_unwanted(files *f, const edge_agent *agent)
 void files_keys_changed(files *f)
 {
 	for (dataset *d = f->datasets; d; d = d->next)
-		if (d->mirror && !d->dropped)
+		if (d->source.mirror && !d->dropped)
 			want_look(d);
 }
 
