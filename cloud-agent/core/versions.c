@@ -122,7 +122,7 @@ void versions_take(const job *j, const report *r, change *ch)
 		find_base(j, &before, &v);
 		/* What was there first has its place even so. */
 		bool fits = bytes + size_of(&v) <= VERSIONS_BYTES_MAX || (v.round == 0 && strlen(v.url) <= VERSIONS_BYTES_MAX / 2);
-		if (!fits)
+		if (!fits || !url_usable(v.url))
 			continue;
 		bytes += size_of(&v);
 		ch->m.versions[ch->m.n_versions++] = v;

@@ -152,6 +152,12 @@ class Rounds(Case):
         hand.wait_round(job, 3)
         again = json.loads((folder / "model_config.json").read_text())["model_config"]
         self.assertNotEqual(config["model_update_time"], again["model_update_time"])
+        # No longer hot: whoever is updated hot again is not to find that model.
+        job.hot = False
+        job.append("g", "h", "i")
+        hand.wait_round(job, 4)
+        self.assertEqual(job.accepted[-1][2], "written")
+        self.assertFalse((folder / "model_config.json").exists())
 
     def test_works_on_while_the_broker_is_away(self):
         job, edge, hand = self.begin()
