@@ -8,6 +8,7 @@
 
 #include "common/metrics.h"
 #include "common/mqtt/metrics.h"
+#include "edge-agent/remote/transfer.h"
 
 #define CORE(field) offsetof(edge_counters, field)
 static metric_row core_rows[] = {
@@ -43,10 +44,22 @@ static metric_row core_rows[] = {
 	{CORE(action_failures), METRIC_COUNTER, "ilmare_edge_file_failures_total", "File actions that failed and are tried again.", NULL},
 };
 
+#define MOVED(field) offsetof(transfer_counters, field)
+static metric_row transfer_rows[] = {
+	{MOVED(running), METRIC_GAUGE, "ilmare_edge_transfers_running", "Transfers to or from object stores and web servers under way.", NULL},
+	{MOVED(begun), METRIC_COUNTER, "ilmare_edge_transfers_total", "Transfers begun, questions whether something changed included.", NULL},
+	{MOVED(failed), METRIC_COUNTER, "ilmare_edge_transfer_failures_total",
+		"Transfers that failed otherwise than by finding nothing or being stopped.", NULL},
+	{MOVED(bytes), METRIC_COUNTER, "ilmare_edge_transfer_bytes_total", "Bytes of files that were fetched or sent.", NULL},
+};
+
 void observe_print(const edge_agent *agent, const mqtt_client *mqtt, buf *out)
 {
 	edge_counters counters = {0};
+	transfer_counters transfers;
 
+	transfer_count(&transfers);
+	metrics_set_rows(transfer_rows, sizeof transfer_rows / sizeof transfer_rows[0], &transfers);
 	edge_agent_counters(agent, &counters);
 	metrics_set_rows(core_rows, sizeof core_rows / sizeof core_rows[0], &counters);
 	mqtt_metrics_set(mqtt);

@@ -22,6 +22,18 @@ enum { LINE_ROOM = 64 * 1024, STOP_LOOK_MS = 100, PROGRESS_MS = 30 * 1000, ARGS_
 
 extern char **environ;
 
+/* Only ever added to, from any thread. */
+static atomic_llong begun, ended, failed, moved;
+
+void transfer_count(transfer_counters *out)
+{
+	int64_t over = atomic_load(&ended); /* first: so that there are never more than have begun */
+	out->begun = atomic_load(&begun);
+	out->running = out->begun - over;
+	out->failed = atomic_load(&failed);
+	out->bytes = atomic_load(&moved);
+}
+
 bool url_is_remote(const char *url)
 {
 	const char *scheme = url != NULL ? strstr(url, "://") : NULL;
@@ -110,8 +122,10 @@ typedef struct child {
 	buf held;    /* of a line that has not ended */
 	transfer_event_fn on_event;
 	void *ctx;
-	error said; /* by its last line; code 0 if that was `done` */
-	bool ended; /* it said its last line */
+	error said;    /* by its last line; code 0 if that was `done` */
+	bool ended;    /* it said its last line */
+	bool moves;    /* its bytes come from the network or go there, and are no other's */
+	int64_t bytes; /* of them counted so far */
 	int64_t progress_at;
 } child;
 
@@ -193,15 +207,35 @@ static int code_of(const char *word)
 	return ERROR_INTERNAL;
 }
 
+static void count_bytes(child *c, int64_t bytes)
+{
+	if (c->moves && bytes > c->bytes) {
+		atomic_fetch_add(&moved, bytes - c->bytes);
+		c->bytes = bytes;
+	}
+}
+
 static void on_progress(child *c, const cJSON *event)
 {
 	int64_t now = clock_now().mono_ms, bytes = 0, size = 0;
+	json_get_int(event, "event", "bytes", 0, JSON_MAX_INT, &bytes, NULL);
+	json_get_int(event, "event", "size", 0, JSON_MAX_INT, &size, NULL);
+	count_bytes(c, bytes);
 	if (now < c->progress_at)
 		return;
 	c->progress_at = now + PROGRESS_MS;
+	log_info("transfer", "under way", L_STR("url", c->url), L_INT("bytes", bytes), L_INT("size", size));
+}
+
+/* A file's last line has its size, a folder's the bytes of all. */
+static void on_done(child *c, const cJSON *event)
+{
+	int64_t bytes = 0, size = 0, from = 0;
+	c->ended = true;
 	json_get_int(event, "event", "bytes", 0, JSON_MAX_INT, &bytes, NULL);
 	json_get_int(event, "event", "size", 0, JSON_MAX_INT, &size, NULL);
-	log_info("transfer", "under way", L_STR("url", c->url), L_INT("bytes", bytes), L_INT("size", size));
+	json_get_int(event, "event", "resumedAt", 0, JSON_MAX_INT, &from, NULL);
+	count_bytes(c, bytes > 0 ? bytes : size - from);
 }
 
 static void on_line(child *c, const char *line, size_t len)
@@ -220,7 +254,8 @@ static void on_line(child *c, const char *line, size_t len)
 		c->ended = true;
 		error_set(&c->said, code_of(word), "%s", message);
 	} else {
-		c->ended |= strcmp(kind, "done") == 0;
+		if (strcmp(kind, "done") == 0)
+			on_done(c, event);
 		if (c->on_event != NULL)
 			c->on_event(c->ctx, event);
 	}
@@ -286,15 +321,23 @@ static int finish(const transfer *t, child *c, error *err)
 int transfer_run(const transfer *t, const char *url, const char *const *args, transfer_event_fn on_event, void *ctx, error *err)
 {
 	const transfer_key *key = key_for(t, url);
-	child c = {.url = url, .on_event = on_event, .ctx = ctx, .progress_at = clock_now().mono_ms + PROGRESS_MS};
+	child c = {.moves = strncmp(args[0], "get", 3) == 0 || strncmp(args[0], "put", 3) == 0,
+		.url = url,
+		.on_event = on_event,
+		.ctx = ctx,
+		.progress_at = clock_now().mono_ms + PROGRESS_MS};
 	if (key != NULL && key->awaited && getenv("ACCESS_KEY_ID") == NULL)
 		return error_set(err, ERROR_OFFLINE,
 			"%s: the keys of its object store are not here yet; they are asked for over MQTT, if the link to the broker is TLS", url);
 	if (t->stop != NULL && atomic_load(t->stop))
 		return error_set(err, ERROR_TIMEOUT, "stopped");
+	atomic_fetch_add(&begun, 1);
 	int code = start(t, key, args, &c, err);
-	if (code != 0)
-		return code;
-	follow(t, &c);
-	return finish(t, &c, err);
+	if (code == 0) {
+		follow(t, &c);
+		code = finish(t, &c, err);
+	}
+	atomic_fetch_add(&failed, code != 0 && code != ERROR_NOT_FOUND && code != ERROR_TIMEOUT);
+	atomic_fetch_add(&ended, 1);
+	return code;
 }

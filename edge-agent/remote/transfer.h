@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/error.h"
 
@@ -31,6 +32,11 @@ typedef struct transfer {
 
 /* Each line that the child says, but `progress` and `error`. The object is the caller's for the time of the call. */
 typedef void (*transfer_event_fn)(void *ctx, const cJSON *event);
+
+typedef struct transfer_counters { /* of this process; as they are now */
+	int64_t running, begun, failed, bytes;
+} transfer_counters;
+void transfer_count(transfer_counters *out);
 
 /* True if the url names something that is not a path of this machine. NULL is none. */
 bool url_is_remote(const char *url);

@@ -255,6 +255,13 @@ class Rounds(Device):
         self.assertEqual([each["round"] for each in job.accepted[-1][3]["versions"]], [1, 0])
         self.assertEqual(job.deploy.read_bytes(), (job.output / "train" / "1" / "model.bin").read_bytes())
         self.assertEqual(list((edge.state / "remote" / "deploys").iterdir()), [])
+        counts = edge.metrics()
+        self.assertEqual(counts["ilmare_edge_transfer_failures_total"], 0)
+        self.assertGreater(counts["ilmare_edge_transfers_total"], 10)
+        # The dataset and the models that came, the round and the models that went; what was asked for again, at most the manifests.
+        moved = sum(path.stat().st_size for path in (job.output).rglob("*") if path.is_file())
+        self.assertGreater(counts["ilmare_edge_transfer_bytes_total"], moved)
+        self.assertLess(counts["ilmare_edge_transfer_bytes_total"], 4 * moved)
 
     def test_old_versions_and_rounds_go_at_the_store(self):
         job, edge, hand = self.device(condition=(">=", 1), share=0.5, edge={"dataset_rounds_kept": 1})
