@@ -251,6 +251,16 @@ void deploy__draft(draft *d)
 	draft_unconfirmed(d);
 }
 
+/* A document can hold it: one that cannot be told is not worth a report that nobody takes. */
+static bool url_tellable(const char *url)
+{
+	for (const char *c = url; *c != '\0'; c++) {
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			return false;
+	}
+	return strlen(url) <= TEXT_MAX_URL;
+}
+
 /* Newest first; if there are too many to tell, the oldest but version 0 are left out. */
 static void keep_versions(outcome *o, const running *run, const edge_result *result)
 {
@@ -262,13 +272,11 @@ static void keep_versions(outcome *o, const running *run, const edge_result *res
 	while (len > 1 && run->output_dir[len - 1] == '/')
 		len--;
 	for (size_t i = 0; i < n; i++) {
-		bool last = o->n_versions == DOCUMENT_MAX_VERSIONS - 1;
+		char *url = arena_printf(o->versions_mem, "%.*s/deployed/%lld/%s", (int)len, run->output_dir, (long long)v[i].round, v[i].name);
+		size_t room = DOCUMENT_MAX_VERSIONS - o->n_versions;
 
-		if (o->n_versions == DOCUMENT_MAX_VERSIONS || (last && i + 1 < n))
-			continue;
-		o->versions[o->n_versions++] = (model_version){.round = v[i].round,
-			.sha256 = v[i].sha256,
-			.url = arena_printf(o->versions_mem, "%.*s/deployed/%lld/%s", (int)len, run->output_dir, (long long)v[i].round, v[i].name)};
+		if (url_tellable(url) && room > (i + 1 < n ? 1 : 0))
+			o->versions[o->n_versions++] = (model_version){.round = v[i].round, .sha256 = v[i].sha256, .url = url};
 	}
 }
 

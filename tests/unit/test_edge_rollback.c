@@ -222,6 +222,28 @@ static void test_versions_are_told_newest_first_and_bounded(void **state)
 	bench_fini(&b);
 }
 
+/* What no document can hold is left out: else nobody would take the report. */
+static void test_versions_that_cannot_be_told(void **state)
+{
+	static char longest[TEXT_MAX_URL + 1];
+	bench b;
+	desired d = deployment(PHASE_READY, -1);
+	report *rep;
+	(void)state;
+
+	memset(longest, 'x', sizeof longest - 1);
+	open_bench(&b);
+	b.n_versions = 3;
+	b.versions[0] = (edge_version){.round = 7, .name = "a\nb"};
+	b.versions[1] = (edge_version){.round = 6, .name = longest};
+	b.versions[2] = (edge_version){.round = 0, .name = "m.pb"};
+	bench_send(&b, &d);
+	rep = bench_report(&b, 7, STAGE_DEPLOY, REPORT_WRITTEN);
+	assert_true(rep->has_versions && rep->n_versions == 1 && rep->versions[0].round == 0);
+	report_free(rep);
+	bench_fini(&b);
+}
+
 static void test_the_end_says_what_written_said(void **state)
 {
 	bench b;
@@ -259,6 +281,7 @@ int main(void)
 		cmocka_unit_test(test_a_rollback_that_never_was_decides_nothing),
 		cmocka_unit_test(test_a_copy_under_way_is_of_what_was_asked_for),
 		cmocka_unit_test(test_versions_are_told_newest_first_and_bounded),
+		cmocka_unit_test(test_versions_that_cannot_be_told),
 		cmocka_unit_test(test_the_end_says_what_written_said),
 	};
 
