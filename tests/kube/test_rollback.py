@@ -1,11 +1,14 @@
 """Going back to an earlier model on a real API server: an annotation, as kubectl sets it, and what comes of it. See docs/rollback.md."""
 
 import json
+import re
+import signal
 
 from kube_case import Case, main, setUpModule  # noqa: F401
 
 from agents import until
 from api import JOB, meta
+from api_proxy import Proxy
 from kube_agents import FOLDER, Loop, condition, conditions
 
 ASK, TAKEN = "ilmare/rollback-to", "ilmare/rollback"
@@ -142,6 +145,46 @@ class Rollback(Steps, Case):
         until(lambda: any("VersionMissing" in m for m in loop.events().get("DeployFailed", [])), "an Event says so")
         loop.at(6, "Train", "Waiting", patience=60)
         self.rounds(6)
+        loop.check_samples()
+
+
+class Killed(Steps, Case):
+    def test_at_each_write_of_a_rollback(self):
+        """The cloud agent is killed when the write is done: another one goes on, and the wish is done once."""
+        self.loop = loop = Loop(self)
+        proxy = Proxy(self.cluster)
+        self.addCleanup(proxy.close)
+        access = loop.access(server=proxy.url)
+        loop.create()
+        cloud = loop.cloud(kubeconfig=access)
+        loop.serving()
+        texts = self.rounds(1, 2, 3)
+        texts[4] = texts[1]
+        job = r"PATCH .*/incrementallearningjobs/signs-demo"
+        # Taken, decided, cleaned up: the third is the second of its kind.
+        steps = [(job + "$", 1, "1"), (job + "/status", 1, "3"), (job + "$", 2, "4")]
+        for number, (pattern, nth, to) in enumerate(steps, 4):
+            with self.subTest(pattern=pattern, nth=nth):
+                count = []
+
+                def kill(request, cloud=cloud, pattern=pattern, nth=nth, count=count):
+                    if re.search(pattern, request):
+                        count.append(request)
+                        if len(count) == nth:
+                            cloud.process.kill()
+                proxy.listeners[:] = [kill]
+                self.ask(to)
+                until(lambda: len(count) >= nth, f"it writes {pattern} {nth} times")
+                proxy.listeners.clear()
+                cloud.end(signal.SIGKILL)
+                self.api.delete("Lease", self.ns, "ilmare-cloud")
+                cloud.start()
+                self.assertEqual(loop.over(number)["reason"], "RolledBack")
+                self.taken()
+                self.assertEqual(self.served(), texts[int(to)])
+        loop.at(7, "Train", "Waiting")
+        self.assertEqual(self.deployed()["round"], 6)
+        self.rounds(7)
         loop.check_samples()
 
 
