@@ -53,6 +53,7 @@ static int run_get(run *r, error *err)
 		.durable = true,
 		.etag_is_no_md5 = r->o.etag_is_no_md5,
 		.sha256 = r->o.sha256,
+		.max_size = r->o.max_size > 0 ? r->o.max_size : 0,
 		.if_match = r->o.if_match,
 		.same = r->o.same > 0 ? r->o.same : 0};
 	if (code == 0 && of.kind == LOCATION_S3 && of.key[0] == '\0')

@@ -113,11 +113,20 @@ int download__check_head(const location *of, const reply *r, error *err)
 	return 0;
 }
 
+static int check_size(const download *d, int64_t size, error *err)
+{
+	return d->max_size > 0 && size > d->max_size ?
+		error_set(err, ERROR_LIMIT, "%s: it has more than %" PRId64 " bytes", d->of->shown, d->max_size) :
+		0;
+}
+
 static int on_head(void *ctx, const reply *r, error *err)
 {
 	fetching *f = ctx;
 	download *d = f->d;
 	int code = download__check_head(d->of, r, err);
+	if (code == 0)
+		code = check_size(d, r->status == 206 ? r->total : r->length, err);
 	if (code != 0)
 		return code;
 	f->not_md5 = r->not_md5;
@@ -143,7 +152,9 @@ static int on_head(void *ctx, const reply *r, error *err)
 static int on_data(void *ctx, const char *data, size_t len, error *err)
 {
 	fetching *f = ctx;
-	int code = sink_write(&f->to, data, len, err);
+	int code = check_size(f->d, f->to.have + (int64_t)len, err);
+	if (code == 0)
+		code = sink_write(&f->to, data, len, err);
 	if (code != 0)
 		return code;
 	atomic_fetch_add(&client_session(f->c)->bytes, (int64_t)len);

@@ -15,6 +15,7 @@ typedef struct download {
 	bool durable;        /* synced before it counts as done */
 	bool etag_is_no_md5; /* of a store whose ETags only look like digests */
 	const char *sha256;  /* what it has to be, lower-case hex, or NULL */
+	int64_t max_size;    /* of download_file: longer is LIMIT; 0: any */
 
 	/* Of download_rest alone. */
 	const char *if_match; /* the version it must be, or NULL */

@@ -49,6 +49,7 @@ enum flag_id {
 	FLAG_IF_MATCH,
 	FLAG_IF_NONE_MATCH,
 	FLAG_SHA256,
+	FLAG_MAX,
 	FLAG_NO_MD5,
 	FLAG_NEW,
 	FLAG_ONLY,
@@ -75,6 +76,7 @@ const options_flag options__flags[] = {
 	[FLAG_IF_MATCH] = {"--if-match", "ETAG", BIT(COMMAND_GET), "With --range: only of this version."},
 	[FLAG_IF_NONE_MATCH] = {"--if-none-match", "ETAG", BIT(COMMAND_HEAD), "Only if it is another version than this one."},
 	[FLAG_SHA256] = {"--sha256", "HEX", BIT(COMMAND_GET), "What the SHA-256 of the file must be."},
+	[FLAG_MAX] = {"--max-size", "BYTES", BIT(COMMAND_GET), "Fetch nothing that is longer."},
 	[FLAG_NO_MD5] = {"--etag-is-no-md5", NULL, GETS | BIT(COMMAND_MOVE_FOLDER),
 		"Of a store whose ETags look like MD5 digests and are none."},
 	[FLAG_NEW] = {"--new", NULL, BIT(COMMAND_PUT) | BIT(COMMAND_PUT_FOLDER),
@@ -151,6 +153,8 @@ static int set_flag(options *o, enum flag_id id, const char *value, error *err)
 	case FLAG_RANGE:
 		o->has_range = true;
 		return number(name, value, 0, INT64_C(1) << 50, &o->range, err);
+	case FLAG_MAX:
+		return number(name, value, 1, INT64_C(1) << 50, &o->max_size, err);
 	case FLAG_STDIN:
 		o->until_stdin_ends = true;
 		return 0;
@@ -217,8 +221,8 @@ static int check(const options *o, error *err)
 		return error_set(err, ERROR_INVALID, "--if-match is for --range; without it the version that is there is fetched");
 	if (o->same > 0 && !o->has_range)
 		return error_set(err, ERROR_INVALID, "--same is for --range");
-	if (o->has_range && (o->fresh || o->sha256 != NULL))
-		return error_set(err, ERROR_INVALID, "--range cannot be combined with --fresh or --sha256");
+	if (o->has_range && (o->fresh || o->sha256 != NULL || o->max_size > 0))
+		return error_set(err, ERROR_INVALID, "--range cannot be combined with --fresh, --sha256 or --max-size");
 	if (o->command == COMMAND_PUT_FOLDER && o->only_new && o->last == NULL)
 		return error_set(err, ERROR_INVALID, "--new with put-folder needs --last: that file decides");
 	return 0;
@@ -231,6 +235,7 @@ int options_parse(int argc, char **argv, options *out, enum options_result *resu
 	*out = (options){.command = COMMAND_FETCH,
 		.range = -1,
 		.same = -1,
+		.max_size = -1,
 		.jobs = -1,
 		.attempts = -1,
 		.connect_ms = -1,

@@ -283,6 +283,17 @@ class Downloads(Case):
         self.assertFalse((self.path / "g").exists())
 
 
+    def test_a_size_that_is_too_much(self):
+        self.strict().objects["bucket", "k"] = b"data"
+        self.good("get", "--max-size", 4, "s3://bucket/k", self.path / "f")
+        self.assertIn("more than 3 bytes", self.bad(13, "get", "--max-size", 3, "s3://bucket/k", self.path / "g").last["message"])
+        web = self.web()
+        web.chunked = True
+        (web.folder / "big").write_bytes(b"x" * 200_000)
+        self.bad(13, "get", "--max-size", 100_000, f"{web.url}/big", self.path / "g")
+        self.assertEqual(self.left(self.path), ["f", "web/big"])
+
+
 class Refusals(Case):
     def test_what_is_said(self):
         self.gateway()

@@ -43,6 +43,10 @@ static void commands(void **state)
 	assert_false(o.until_stdin_ends);
 	assert_int_equal(parse("get --range 5 --same 1048576 --until-stdin-ends s3://b/k f", &o), 0);
 	assert_int_equal(o.same, 1048576);
+	assert_int_equal(o.max_size, -1);
+	assert_int_equal(parse("get --max-size 16384 s3://b/k f", &o), 0);
+	assert_int_equal(o.max_size, 16384);
+	assert_int_equal(parse("get --range 5 --until-stdin-ends s3://b/k f", &o), 0);
 	assert_true(o.until_stdin_ends);
 	assert_int_equal(parse("put --new -- -f s3://b/k", &o), 0);
 	assert_true(o.only_new);
@@ -62,8 +66,9 @@ static void refused(void **state)
 		"get --range -1 s3://b/k f", "get --range 5x s3://b/k f", "get --range", "get --if-match e s3://b/k f",
 		"get --range 1 --fresh s3://b/k f", "get --sha256 abc s3://b/k f", "put-folder --new d s3://b/k", "head --fresh s3://b/k",
 		"get --same 5 s3://b/k f", "get --range 5 --same 0 s3://b/k f", "get --range 5 --same 1048577 s3://b/k f",
-		"put --same 5 f s3://b/k", "put --what f s3://b/k", "get --fresh=1 s3://b/k f", "--jobs 0 s3://b/k /d", "--jobs 65 s3://b/k /d",
-		"get --attempts 101 u f", "get --connect-time 1ms u f", "get --retry-wait 2h u f", "get --log-level loud u f"};
+		"get --max-size 0 s3://b/k f", "get --range 5 --max-size 9 s3://b/k f", "put --max-size 9 f s3://b/k", "put --same 5 f s3://b/k",
+		"put --what f s3://b/k", "get --fresh=1 s3://b/k f", "--jobs 0 s3://b/k /d", "--jobs 65 s3://b/k /d", "get --attempts 101 u f",
+		"get --connect-time 1ms u f", "get --retry-wait 2h u f", "get --log-level loud u f"};
 	options o;
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
