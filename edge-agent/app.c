@@ -4,6 +4,7 @@
  */
 #include "edge-agent/app.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,6 +316,21 @@ static int start_core(app *a, error *err)
 	return code;
 }
 
+/* As a plain path from the root, whatever is written in the configuration. */
+static int find_remote_dir(app *a, error *err)
+{
+	const char *given = a->options->remote_dir ? a->options->remote_dir : a->options->state_dir;
+	int code = file_make_dirs(given, 0700, err);
+	char *plain = code == 0 ? realpath(given, NULL) : NULL;
+
+	if (code == 0 && !plain)
+		code = error_errno(err, errno, "%s", given);
+	if (code == 0)
+		a->remote_dir = a->options->remote_dir ? mem_strdup(plain) : mem_printf("%s/remote", plain);
+	free(plain);
+	return code == 0 ? 0 : error_prefix(err, "remote.dir");
+}
+
 /* The socket that the service manager holds for us (systemd's LISTEN_FDS), so that a worker's post waits while the agent restarts. */
 static int inherited_socket(void)
 {
@@ -388,10 +404,11 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 	a->loop = loop;
 	a->options = options;
 	*out = a;
-	a->remote_dir = options->remote_dir ? mem_strdup(options->remote_dir) : mem_printf("%s/remote", options->state_dir);
 	a->transfer_program = options->transfer_program ? mem_strdup(options->transfer_program) : program_beside("ilmare-transfer");
 	turn_init(&a->turn, loop, act, wake, a);
 	code = start_core(a, err);
+	if (code == 0)
+		code = find_remote_dir(a, err);
 	if (code == 0) {
 		files_config config = {.root_dir = options->root_dir,
 			.line_max = options->line_max,

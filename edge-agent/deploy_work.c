@@ -12,6 +12,8 @@
 #include "edge-agent/remote/ship.h"
 #include "edge-agent/storage/deploy.h"
 
+#define HOT_UPDATE_CONFIG "model_config.json"
+
 /* Where a hot-updated worker finds model and configuration: what Sedna's library watches, as it is mounted in its container. */
 static int hot_update_path(file_work *w, const char *file, const char **path)
 {
@@ -20,30 +22,31 @@ static int hot_update_path(file_work *w, const char *file, const char **path)
 	return file_work_path(w, path);
 }
 
-static const char *base_name(const char *path)
+/* The model's name there: not that of the configuration. */
+static int hot_update_name(file_work *w, const char **name)
 {
-	const char *slash = strrchr(path, '/');
+	char *plain;
+	int code = url_file_name(w->action.deploy.copies[0].from.url, &plain, &w->err);
 
-	return slash ? slash + 1 : path;
+	if (code == 0)
+		*name = arena_printf(w->mem, "%s%s", plain, strcmp(plain, HOT_UPDATE_CONFIG) == 0 ? ".model" : "");
+	free(plain);
+	return code;
 }
 
 /* The model goes there before anything else … */
-static int hot_update_first(file_work *w, deploy_step *step)
+static int hot_update_first(file_work *w, const char *name, deploy_step *step)
 {
-	const char *from = w->action.deploy.copies[0].from.url;
-
-	*step = (deploy_step){.from = from};
-	return hot_update_path(w, base_name(from), &step->to);
+	*step = (deploy_step){.from = w->action.deploy.copies[0].from.url};
+	return hot_update_path(w, name, &step->to);
 }
 
 /* … and the configuration that names it after everything else. The time changes with each deployment, and becomes part of a file name in the
  * worker: no '/'. */
-static int hot_update_last(file_work *w, deploy_step *step)
+static int hot_update_last(file_work *w, const char *name, deploy_step *step)
 {
-	const char *from = w->action.deploy.copies[0].from.url;
 	cJSON *config = cJSON_CreateObject(), *inner = cJSON_AddObjectToObject(config, "model_config");
-	char *path = mem_printf("/model-hot-update/%s", base_name(from)),
-		 *version = mem_printf("round-%lld", (long long)w->action.deploy.round);
+	char *path = mem_printf("/model-hot-update/%s", name), *version = mem_printf("round-%lld", (long long)w->action.deploy.round);
 	char *text;
 
 	json_put_string(inner, "model_path", path);
@@ -54,7 +57,7 @@ static int hot_update_last(file_work *w, deploy_step *step)
 	free(path);
 	free(version);
 	free(text);
-	return hot_update_path(w, "model_config.json", &step->to);
+	return hot_update_path(w, HOT_UPDATE_CONFIG, &step->to);
 }
 
 /* The folder outlives the setting, and the job. A worker that is updated hot again is not to find the model of a deployment before this one. */
@@ -62,7 +65,7 @@ static void hot_update_forget(file_work *w)
 {
 	const char *path;
 
-	if (hot_update_path(w, "model_config.json", &path) == 0 && unlink(path) != 0 && errno != ENOENT)
+	if (hot_update_path(w, HOT_UPDATE_CONFIG, &path) == 0 && unlink(path) != 0 && errno != ENOENT)
 		log_warn("deploy", "the configuration of an earlier hot update cannot be removed", L_STR("file", path),
 			L_STR("error", strerror(errno)));
 }
@@ -96,14 +99,17 @@ int deploy_work(file_work *w)
 	model_info info = {0};
 	deploy_version *versions = NULL;
 	size_t n_versions = 0;
-	int code = hot ? hot_update_first(w, &steps[0]) : 0;
+	const char *name = NULL;
+	int code = hot ? hot_update_name(w, &name) : 0;
 
+	if (hot && code == 0)
+		code = hot_update_first(w, name, &steps[0]);
 	plan.n = hot ? 1 : 0;
 	plan.main = plan.n;
 	for (size_t i = 0; i < n; i++)
 		steps[plan.n++] = (deploy_step){.from = w->action.deploy.copies[i].from.url, .to = w->action.deploy.copies[i].to.url};
 	if (hot && code == 0)
-		code = hot_update_last(w, &steps[plan.n++]);
+		code = hot_update_last(w, name, &steps[plan.n++]);
 	if (code == 0 && metrics != NULL)
 		code = json_parse(metrics, strlen(metrics), DOCUMENT_MAX, &metrics_tree, &w->err);
 	plan.metrics = metrics_tree;

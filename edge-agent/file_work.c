@@ -144,10 +144,12 @@ static bool is_output(const file_work *w, output *out)
 /* The folder of a remote dataset: files that its samples name are there. NULL: it is local. */
 static const char *files_url(const file_work *w)
 {
-	char *folder = url_is_remote(w->action.round.url) ? file_parent(w->action.round.url) : NULL;
+	const char *url = w->action.round.url;
+	char *file = url_is_remote(url) ? mem_strndup(url, url_length(url)) : NULL, *folder = file ? file_parent(file) : NULL;
 	const char *kept = arena_strdup(w->mem, folder);
 
 	free(folder);
+	free(file);
 	return kept;
 }
 
@@ -250,7 +252,6 @@ void file_work_add_key(file_work *w, const char *url, enum credential_state stat
 		.id = arena_strdup(w->mem, keys->access_key_id),
 		.secret = arena_strdup(w->mem, keys->secret_access_key)};
 	w->transfer.keys = all;
-	w->remote = true;
 }
 
 void file_work_forget_keys(file_work *w)

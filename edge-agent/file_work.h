@@ -17,7 +17,6 @@ typedef struct file_work {
 	edge_action action; /* else: copied */
 	scanner *scanner;   /* of the dataset; NULL where none is needed */
 	const atomic_bool *stop;
-	bool remote;            /* it may take as long as a network does */
 	transfer transfer;      /* for what is remote */
 	const char *remote_dir; /* where what stands for remote things is kept here (remote/folders.h) */
 	const char *mirror;     /* look: the dataset's url is remote, and this is its copy; NULL: it is local */

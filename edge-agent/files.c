@@ -2,6 +2,10 @@
  *
  * A dataset has at most one piece of work under way, and a line of those that wait. A look is wanted or not wanted: however many events come,
  * one look answers them. What runs when its dataset is no longer watched ends by the stop flag; the dataset lives until then.
+ *
+ * Work that goes over the network waits for its turn, in order, until fewer than REMOTE_MAX pieces run and none of them is about the same place: a
+ * dataset or job that goes and comes again is another one, whose work may follow closely on what the former one's has not ended yet. It gets its keys
+ * when its turn has come, so they are those of that moment.
  */
 #include "edge-agent/files.h"
 
@@ -24,6 +28,12 @@ enum { WATCH_INTERVAL_MS = 10, RETRY_MIN_MS = 1000, REMOTE_MAX = 4 };
 typedef struct job job;
 typedef struct dataset dataset;
 
+/* A url that work is about. */
+typedef struct remote_url {
+	struct remote_url *next;
+	const char *uid, *url;
+} remote_url;
+
 struct job {
 	job *next;
 	files *files;
@@ -31,6 +41,8 @@ struct job {
 	uint64_t id;
 	uv_work_t work;
 	file_work file;
+	remote_url *urls;  /* not NULL: it goes over the network */
+	const char *place; /* of these: at most one at a time for each */
 };
 
 struct dataset {
@@ -54,7 +66,8 @@ struct files {
 	uint64_t again_ms;
 	atomic_bool stop;
 	int running, timers;
-	int remote_running;
+	int n_remote;
+	job *remote;         /* that run */
 	job *remote_waiting; /* for their turn, in order */
 	bool pruned;         /* what stands for remote things that nothing wants is gone, as far as is known */
 	bool stopping;
@@ -157,14 +170,7 @@ static void tell(dataset *d)
 
 /* ---- work ---- */
 
-static void start(job *j);
-
-static void in_pool(uv_work_t *work)
-{
-	job *j = work->data;
-
-	file_work_run(&j->file);
-}
+static void after(uv_work_t *work, int status);
 
 static void after_dataset(job *j)
 {
@@ -194,14 +200,67 @@ static void append(job **list, job *j)
 	*list = j;
 }
 
-static void start_waiting(files *f)
+static void detach(job **list, const job *j)
 {
-	job *next = f->remote_waiting;
+	while (*list != j)
+		list = &(*list)->next;
+	*list = j->next;
+}
 
-	if (!next || f->remote_running == REMOTE_MAX)
+static bool is_place_free(const files *f, const char *place)
+{
+	for (const job *j = f->remote; j; j = j->next)
+		if (strcmp(j->place, place) == 0)
+			return false;
+	return true;
+}
+
+static void in_pool(uv_work_t *work)
+{
+	job *j = work->data;
+
+	file_work_run(&j->file);
+}
+
+static void begin(job *j)
+{
+	files *f = j->files;
+
+	for (const remote_url *each = j->urls; each; each = each->next) {
+		credential_keys keys;
+		enum credential_state state = f->events.keys(f->events.ctx, each->uid, each->url, &keys);
+
+		file_work_add_key(&j->file, each->url, state, &keys);
+	}
+	if (j->urls) {
+		append(&f->remote, j);
+		f->n_remote++;
+	}
+	f->running++;
+	uv_queue_work(f->loop, &j->work, in_pool, after);
+}
+
+static void begin_waiting(files *f)
+{
+	job *next;
+
+	for (job *j = f->remote_waiting; j && f->n_remote < REMOTE_MAX; j = next) {
+		next = j->next;
+		if (!is_place_free(f, j->place))
+			continue;
+		detach(&f->remote_waiting, j);
+		begin(j);
+	}
+}
+
+static void start(job *j)
+{
+	if (!j->urls) {
+		begin(j);
 		return;
-	f->remote_waiting = next->next;
-	start(next);
+	}
+	append(&j->files->remote_waiting, j);
+	begin_waiting(j->files);
 }
 
 static void after(uv_work_t *work, int status)
@@ -211,27 +270,18 @@ static void after(uv_work_t *work, int status)
 
 	(void)status;
 	f->running--;
-	f->remote_running -= j->file.remote;
-	start_waiting(f);
+	if (j->urls) {
+		detach(&f->remote, j);
+		f->n_remote--;
+		f->pruned &= j->file.look; /* what it made here may be wanted no more */
+	}
+	begin_waiting(f);
 	if (j->dataset)
 		after_dataset(j);
 	if (!f->stopping && !j->file.look)
 		f->events.done(f->events.ctx, j->id, &j->file.result);
 	job_free(j);
 	free_if_done(f);
-}
-
-static void start(job *j)
-{
-	files *f = j->files;
-
-	if (j->file.remote && f->remote_running == REMOTE_MAX) {
-		append(&f->remote_waiting, j);
-		return;
-	}
-	f->running++;
-	f->remote_running += j->file.remote;
-	uv_queue_work(f->loop, &j->work, in_pool, after);
 }
 
 static job *job_new(files *f, dataset *d)
@@ -252,16 +302,16 @@ static job *job_new(files *f, dataset *d)
 	return j;
 }
 
-/* Names a url that the work is about: if it is remote, the keys for it go along. */
+/* Names a url that the work is about: if it is remote, it goes over the network, and the keys for it go along. Texts of the job's. */
 static void about(job *j, const char *uid, const char *url)
 {
-	credential_keys keys;
-	enum credential_state state;
+	remote_url *each;
 
 	if (!url_is_remote(url))
 		return;
-	state = j->files->events.keys(j->files->events.ctx, uid, url, &keys);
-	file_work_add_key(&j->file, url, state, &keys);
+	each = arena_alloc(j->file.mem, sizeof *each);
+	*each = (remote_url){.next = j->urls, .uid = uid, .url = url};
+	j->urls = each;
 }
 
 static void run_next(dataset *d)
@@ -275,6 +325,7 @@ static void run_next(dataset *d)
 		d->running->file.look = true;
 		d->running->file.url = d->source.url;
 		d->running->file.mirror = d->source.mirror;
+		d->running->place = d->source.folder;
 		about(d->running, NULL, d->source.url);
 	} else if (d->waiting) {
 		d->running = d->waiting;
@@ -418,10 +469,11 @@ static void copy_deploy(job *j, const edge_action *action)
 	j->file.action.deploy.job = arena_strdup(j->file.mem, action->deploy.job);
 	j->file.action.deploy.metrics = arena_strdup(j->file.mem, action->deploy.metrics);
 	j->file.scratch = file_work_folder(j->file.mem, j->file.remote_dir, FOLDER_DEPLOYS, action->deploy.output_dir);
-	about(j, action->deploy.uid, action->deploy.output_dir);
+	j->place = file_work_folder(j->file.mem, j->file.remote_dir, FOLDER_OUTPUTS, action->deploy.output_dir);
+	about(j, j->file.action.deploy.uid, j->file.action.deploy.output_dir);
 	for (size_t i = 0; i < action->deploy.n; i++) {
-		about(j, action->deploy.uid, copies[i].from.url);
-		about(j, action->deploy.uid, copies[i].to.url);
+		about(j, j->file.action.deploy.uid, copies[i].from.url);
+		about(j, j->file.action.deploy.uid, copies[i].to.url);
 	}
 }
 
@@ -430,7 +482,8 @@ static void copy_round(job *j, const edge_action *action)
 	j->file.action.round.uid = arena_strdup(j->file.mem, action->round.uid);
 	j->file.action.round.output_dir = arena_strdup(j->file.mem, action->round.output_dir);
 	j->file.action.round.url = arena_strdup(j->file.mem, action->round.url);
-	about(j, action->round.uid, action->round.output_dir);
+	j->place = file_work_folder(j->file.mem, j->file.remote_dir, FOLDER_OUTPUTS, action->round.output_dir);
+	about(j, j->file.action.round.uid, j->file.action.round.output_dir);
 }
 
 /* The dataset whose scanner an action needs; *needed says whether it does. */

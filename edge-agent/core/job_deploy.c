@@ -170,6 +170,7 @@ static void draft_copied(draft *d)
 	case ERROR_UNSUPPORTED:
 		draft__fail(d, STAGE_DEPLOY, "DeployFailed", o->deploy_error);
 		break;
+	case ERROR_CORRUPT:
 	case ERROR_DENIED:
 	case ERROR_IO:
 		/* May pass, but a person has to see it some time. A full disk or a network that is away passes by itself. */

@@ -145,8 +145,12 @@ static int explain_missing(const transfer *t, const char *url, error *err)
 	return any ? error_set(err, ERROR_INVALID, "dataset %s is a folder; its url must name a file", url) : err->code;
 }
 
+/* What is known goes first: it may be of as many bytes as what comes, and would then be taken for known of that. */
 static int fetch_whole(const transfer *t, const char *url, const char *path, version *out, error *err)
 {
+	char *file = known_path(path);
+	(void)unlink(file);
+	free(file);
 	const char *args[] = {"get", "--attempts", ATTEMPTS, url, path, NULL};
 	return transfer_run(t, url, args, on_version, out, err);
 }

@@ -27,11 +27,14 @@ static char *train_dir(const output *o)
 	return mem_printf("%s/data/train", o->folder);
 }
 
-/* That a file of ours changed while it was sent is not what CHANGED says of a dataset. */
+/* That a file of ours changed while it was sent is not what CHANGED says of a dataset; nor is what came wrong what CORRUPT says of a round. */
 static int run(const output *o, const char *const *args, transfer_event_fn on_event, void *ctx, error *err)
 {
-	int code = transfer_run(o->transfer, o->url, args, on_event, ctx, err);
-	return code == ERROR_CHANGED ? error_set(err, ERROR_IO, "%s: %s changed meanwhile", o->url, args[0]) : code;
+	error why = {0};
+	int code = transfer_run(o->transfer, o->url, args, on_event, ctx, &why);
+	if (code == ERROR_CHANGED)
+		return error_set(err, ERROR_IO, "%s: %s changed meanwhile", o->url, args[0]);
+	return code == 0 ? 0 : error_set(err, code == ERROR_CORRUPT ? ERROR_IO : code, "%s", why.text);
 }
 
 /* ---- manifests ---- */
@@ -41,11 +44,14 @@ static int fetch_manifest(const output *o, int64_t round, buf *text, manifest *o
 {
 	char *folder = round_url(o, "train", round), *url = mem_printf("%s/" MANIFEST, folder);
 	char *file = mem_printf("%s/.fetched-" MANIFEST, o->folder);
-	const char *args[] = {"get", "--fresh", url, file, NULL};
+	char *max = mem_printf("%d", (int)MANIFEST_BYTES_MAX);
+	const char *args[] = {"get", "--fresh", "--max-size", max, url, file, NULL};
 	error why = {0};
 	int code = file_make_dirs(o->folder, 0700, err);
 	if (code == 0)
 		code = run(o, args, NULL, NULL, err);
+	if (code == ERROR_LIMIT)
+		code = ERROR_CORRUPT;
 	if (code == 0) {
 		buf_clear(text);
 		code = file_read(file, MANIFEST_BYTES_MAX, text, &why);
@@ -55,6 +61,7 @@ static int fetch_manifest(const output *o, int64_t round, buf *text, manifest *o
 			code = error_set(err, ERROR_CORRUPT, "%s: %s", url, why.text);
 	}
 	(void)unlink(file);
+	free(max);
 	free(file);
 	free(url);
 	free(folder);

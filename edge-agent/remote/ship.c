@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/buf.h"
 #include "common/file.h"
@@ -14,14 +15,23 @@
 #include "edge-agent/storage/numbered.h"
 #include "edge-agent/storage/version.h"
 
+/* Versions at the store; one without its record is none yet, or none any more. */
+typedef struct found {
+	entry_numbers numbers;
+	deploy_found *all;
+	version *told;
+} found;
+
 typedef struct ship {
 	const deploy_plan *asked; /* with urls */
 	const transfer *t;
 	const char *scratch;
 	arena *mem;
-	const char *output; /* the output folder's url, without '/' at its end; NULL: it is of this machine */
-	deploy_step *steps; /* with paths, but for remote targets */
+	const char *record_max; /* VERSION_MAX */
+	const char *output;     /* the output folder's url, without '/' at its end; NULL: it is of this machine */
+	deploy_step *steps;     /* with paths, but for remote targets */
 	deploy_plan plan;
+	found found;
 } ship;
 
 static int run(const ship *s, const char *url, const char *const *args, transfer_event_fn on_event, void *ctx, error *err)
@@ -70,14 +80,27 @@ static int fetch(const ship *s, const char *url, const char *path, error *err)
 	return code == ERROR_NOT_FOUND && store ? fetch_folder(s, without_slash(s->mem, url), path, err) : code;
 }
 
-static char *place_for(const ship *s, const char *what, size_t i, const char *url, error *err, int *code)
+/* Where what is at this url gets a place here; of the arena. */
+static int place_for(const ship *s, const char *what, size_t i, const char *url, const char **path, error *err)
 {
-	char *name = version_model_name(without_slash(s->mem, url)), *folder = mem_printf("%s/%s-%zu", s->scratch, what, i);
-	char *path = mem_printf("%s/%s", folder, name);
-	*code = file_make_dirs(folder, 0700, err);
-	free(folder);
+	char *folder = mem_printf("%s/%s-%zu", s->scratch, what, i), *given, *name = NULL;
+	int code = url_file_name(url, &given, err);
+	if (code == 0)
+		code = file_make_dirs(folder, 0700, err);
+	if (code == 0) {
+		name = version_model_name(given);
+		*path = arena_printf(s->mem, "%s/%s", folder, name);
+	}
 	free(name);
-	return path;
+	free(given);
+	free(folder);
+	return code;
+}
+
+/* What should tell of a version does not, and will not the next time. */
+static bool is_no_record(int code)
+{
+	return code == ERROR_NOT_FOUND || code == ERROR_INVALID || code == ERROR_UNSUPPORTED || code == ERROR_LIMIT;
 }
 
 /* What is written down of the version that a rollback takes the model from. */
@@ -85,31 +108,40 @@ static int fetch_record(const ship *s, const char *model_url, const char *model,
 {
 	char *from = file_parent(without_slash(s->mem, model_url)), *to = file_parent(model);
 	char *url = mem_printf("%s/" VERSION_FILE, from), *path = mem_printf("%s/" VERSION_FILE, to);
-	const char *args[] = {"get", url, path, NULL};
+	const char *args[] = {"get", "--fresh", "--max-size", s->record_max, url, path, NULL};
 	int code = run(s, url, args, NULL, NULL, err);
+	if (code != 0)
+		(void)unlink(path); /* of a run before */
 	free(path);
 	free(url);
 	free(to);
 	free(from);
-	return code == ERROR_NOT_FOUND ? 0 : code;
+	return is_no_record(code) ? 0 : code;
+}
+
+/* What a step before has fetched already, or NULL. */
+static const char *fetched_before(const ship *s, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (s->asked->steps[k].from != NULL && strcmp(s->asked->steps[k].from, s->asked->steps[i].from) == 0)
+			return s->steps[k].from;
+	return NULL;
 }
 
 static int fetch_source(ship *s, size_t i, error *err)
 {
-	const char *url = s->asked->steps[i].from;
+	const char *url = s->asked->steps[i].from, *before;
 	int code = 0;
 	if (!url_is_remote(url))
 		return 0;
-	for (size_t k = 0; k < i; k++)
-		if (s->asked->steps[k].from != NULL && strcmp(s->asked->steps[k].from, url) == 0) {
-			s->steps[i].from = s->steps[k].from;
-			return 0;
-		}
-	char *path = place_for(s, "from", i, url, err, &code);
-	s->steps[i].from = arena_strdup(s->mem, path);
-	free(path);
-	if (code == 0)
-		code = fetch(s, url, s->steps[i].from, err);
+	before = fetched_before(s, i);
+	if (before != NULL) {
+		s->steps[i].from = before;
+	} else {
+		code = place_for(s, "from", i, url, &s->steps[i].from, err);
+		if (code == 0)
+			code = fetch(s, url, s->steps[i].from, err);
+	}
 	if (code == 0 && i == s->asked->main && s->asked->back != NULL)
 		code = fetch_record(s, url, s->steps[i].from, err);
 	return code;
@@ -155,19 +187,18 @@ static int fetch_served(ship *s, error *err)
 		return s->output != NULL ? show_first(s, err) : 0;
 	if (!url_is_remote(url))
 		return 0;
-	char *path = place_for(s, "served", 0, url, err, &code);
-	s->plan.served = arena_strdup(s->mem, path);
-	free(path);
+	code = place_for(s, "served", 0, url, &s->plan.served, err);
 	if (code == 0)
 		code = fetch(s, url, s->plan.served, err);
-	return code == ERROR_NOT_FOUND ? 0 : code;
+	/* What a run before has fetched is served no more. */
+	return code == ERROR_NOT_FOUND ? file_remove_tree(s->plan.served, err) : code;
 }
 
 static int send_version(const ship *s, int64_t number, error *err)
 {
 	char *from = mem_printf("%s/deployed/%lld", s->plan.output_dir, (long long)number), *to = version_url(s, number);
 	char *record = mem_printf("%s/" VERSION_FILE, from);
-	const char *args[] = {"put-folder", "--last", VERSION_FILE, from, to, NULL};
+	const char *args[] = {"put-folder", "--only", "--last", VERSION_FILE, from, to, NULL};
 	struct stat st;
 	int code = stat(record, &st) == 0 ? run(s, to, args, NULL, NULL, err) : 0; /* without it: what show_first made */
 	free(record);
@@ -176,25 +207,11 @@ static int send_version(const ship *s, int64_t number, error *err)
 	return code;
 }
 
-static int on_kept(void *ctx, error *err)
-{
-	const ship *s = ctx;
-	char *dir = mem_printf("%s/deployed", s->plan.output_dir);
-	int64_t *all = NULL;
-	size_t n = 0;
-	int code = s->output != NULL ? numbered_list(dir, &all, &n, err) : 0;
-	while (code == 0 && n > 0)
-		code = send_version(s, all[--n], err); /* 0 first */
-	free(all);
-	free(dir);
-	return code;
-}
-
 static int read_version(const ship *s, int64_t number, version *out, error *err)
 {
 	char *folder = version_url(s, number), *url = mem_printf("%s/" VERSION_FILE, folder);
 	char *dir = mem_printf("%s/told", s->scratch), *path = mem_printf("%s/" VERSION_FILE, dir);
-	const char *args[] = {"get", "--fresh", url, path, NULL};
+	const char *args[] = {"get", "--fresh", "--max-size", s->record_max, url, path, NULL};
 	int code = file_make_dirs(dir, 0700, err);
 	if (code == 0)
 		code = run(s, url, args, NULL, NULL, err);
@@ -220,15 +237,10 @@ static void remove_version(const ship *s, int64_t number)
 	free(folder);
 }
 
-/* What is there; a version without its record is none yet, or none any more. */
-typedef struct found {
-	entry_numbers numbers;
-	deploy_found *all;
-	version *told;
-} found;
-
-static int find_versions(const ship *s, found *f, error *err)
+/* Before what is served is touched: whatever is wrong with the list is no reason to call a model that is in place a failure. */
+static int find_versions(ship *s, error *err)
 {
+	found *f = &s->found;
 	char *dir = mem_printf("%s/deployed/", s->output);
 	int code = entry_numbers_list(s->t, dir, &f->numbers, err);
 	f->all = mem_alloc((f->numbers.n + 1) * sizeof *f->all);
@@ -236,7 +248,7 @@ static int find_versions(const ship *s, found *f, error *err)
 	for (size_t i = 0; i < f->numbers.n && code == 0; i++) {
 		version *v = &f->told[i];
 		int read = read_version(s, f->numbers.at[i], v, err);
-		if (read != 0 && read != ERROR_NOT_FOUND && read != ERROR_INVALID && read != ERROR_UNSUPPORTED)
+		if (read != 0 && !is_no_record(read))
 			code = read;
 		f->all[i].round = f->numbers.at[i];
 		f->all[i].foreign = read == 0 && v->uid != NULL && s->asked->uid != NULL && strcmp(v->uid, s->asked->uid) != 0;
@@ -245,28 +257,43 @@ static int find_versions(const ship *s, found *f, error *err)
 	return code;
 }
 
-/* Remove those that are superfluous, and list the others: of this job, and what was there first. */
-static int tidy_versions(const ship *s, deploy_version **all, size_t *n, error *err)
+static int on_kept(void *ctx, error *err)
 {
-	found f = {0};
-	int code = find_versions(s, &f, err);
-	if (code == 0)
-		deploy_superfluous(s->asked, f.all, f.numbers.n);
-	for (size_t i = 0; i < f.numbers.n && code == 0; i++) {
-		const version *v = &f.told[i];
-		if (f.all[i].superfluous) {
-			remove_version(s, f.all[i].round);
-		} else if (v->name != NULL && v->round == f.all[i].round && (!f.all[i].foreign || v->round == 0)) {
+	ship *s = ctx;
+	char *dir = mem_printf("%s/deployed", s->plan.output_dir);
+	int64_t *all = NULL;
+	size_t n = 0;
+	int code = s->output != NULL ? numbered_list(dir, &all, &n, err) : 0;
+	while (code == 0 && n > 0)
+		code = send_version(s, all[--n], err); /* 0 first */
+	free(all);
+	free(dir);
+	return code == 0 && s->output != NULL ? find_versions(s, err) : code;
+}
+
+/* Remove those that are superfluous, and list the others: of this job, and what was there first. */
+static void tidy_versions(const ship *s, deploy_version **all, size_t *n)
+{
+	const found *f = &s->found;
+	deploy_superfluous(s->asked, f->all, f->numbers.n);
+	for (size_t i = 0; i < f->numbers.n; i++) {
+		const version *v = &f->told[i];
+		if (f->all[i].superfluous) {
+			remove_version(s, f->all[i].round);
+		} else if (v->name != NULL && v->round == f->all[i].round && (!f->all[i].foreign || v->round == 0)) {
 			*all = mem_resize_array(*all, *n + 1, sizeof **all);
 			(*all)[(*n)++] = (deploy_version){.round = v->round, .name = mem_strdup(v->name), .sha256 = v->sha256};
 		}
 	}
-	for (size_t i = 0; i < f.numbers.n; i++)
-		version_fini(&f.told[i]);
-	free(f.told);
-	free(f.all);
-	free(f.numbers.at);
-	return code;
+}
+
+static void found_fini(found *f)
+{
+	for (size_t i = 0; f->told != NULL && i < f->numbers.n; i++)
+		version_fini(&f->told[i]);
+	free(f->told);
+	free(f->all);
+	free(f->numbers.at);
 }
 
 /* ---- models that are served at a store ---- */
@@ -297,6 +324,7 @@ static int prepare(ship *s, error *err)
 {
 	const deploy_plan *asked = s->asked;
 	int code = file_make_dirs(s->scratch, 0700, err);
+	s->record_max = arena_printf(s->mem, "%d", (int)VERSION_MAX);
 	s->plan = *asked;
 	s->plan.steps = s->steps = arena_alloc(s->mem, (asked->n + 1) * sizeof *s->steps);
 	memcpy(s->steps, asked->steps, asked->n * sizeof *s->steps);
@@ -347,13 +375,14 @@ int ship_run(const deploy_plan *plan, const transfer *t, const char *scratch, mo
 	if (code == 0)
 		code = deploy_run(any ? &s.plan : plan, out, err);
 	if (code == 0 && s.output != NULL)
-		code = tidy_versions(&s, versions, n_versions, err);
+		tidy_versions(&s, versions, n_versions);
 	else if (code == 0 && plan->output_dir != NULL)
 		code = deploy_versions(plan->output_dir, plan->uid, versions, n_versions, err);
 	if (code == 0 && any)
 		(void)file_remove_tree(scratch, NULL);
 	else if (code != 0)
 		name_urls(&s, err);
+	found_fini(&s.found);
 	arena_free(s.mem);
 	return code;
 }

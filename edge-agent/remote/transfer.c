@@ -17,8 +17,9 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-/* LINE_ROOM: of one line of the child. STOP_LOOK_MS: how often the stop flag is looked at. PROGRESS_MS: between two lines of the log. */
-enum { LINE_ROOM = 64 * 1024, STOP_LOOK_MS = 100, PROGRESS_MS = 30 * 1000, ARGS_MAX = 16 };
+/* LINE_ROOM: of one line of the child. STOP_LOOK_MS: how often the stop flag is looked at. STOP_MAX_MS: what a child that was told to stop may take,
+ * such as for parts of an upload that it clears at the store. PROGRESS_MS: between two lines of the log. */
+enum { LINE_ROOM = 64 * 1024, STOP_LOOK_MS = 100, STOP_MAX_MS = 3500, PROGRESS_MS = 30 * 1000, ARGS_MAX = 16 };
 
 extern char **environ;
 
@@ -32,12 +33,6 @@ void transfer_count(transfer_counters *out)
 	out->running = out->begun - over;
 	out->failed = atomic_load(&failed);
 	out->bytes = atomic_load(&moved);
-}
-
-bool url_is_remote(const char *url)
-{
-	const char *scheme = url != NULL ? strstr(url, "://") : NULL;
-	return scheme != NULL && memchr(url, '/', (size_t)(scheme - url)) == NULL;
 }
 
 /* ---- keys ---- */
@@ -118,8 +113,9 @@ static void surroundings_free(surroundings *s)
 typedef struct child {
 	const char *url;
 	pid_t pid;
-	int in, out; /* its standard input and output */
-	buf held;    /* of a line that has not ended */
+	int in, out;   /* its standard input and output */
+	buf held;      /* of a line that has not ended */
+	bool too_long; /* that line, whose beginning is gone */
 	transfer_event_fn on_event;
 	void *ctx;
 	error said;    /* by its last line; code 0 if that was `done` */
@@ -165,9 +161,11 @@ static int spawn(const transfer *t, const transfer_key *key, const char *const *
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&attributes);
 	surroundings_free(&own);
-	if (code == ENOENT)
+	if (code == ENOENT && strchr(t->program, '/') == NULL)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"the program ilmare-transfer is neither beside ilmare-edge nor in PATH; remote urls need it");
+	if (code == ENOENT)
+		return error_set(err, ERROR_UNSUPPORTED, "there is no program %s (remote.program); remote urls need it", t->program);
 	return code == 0 ? 0 : error_errno(err, code, "cannot run %s", t->program);
 }
 
@@ -224,7 +222,9 @@ static void on_progress(child *c, const cJSON *event)
 	if (now < c->progress_at)
 		return;
 	c->progress_at = now + PROGRESS_MS;
-	log_info("transfer", "under way", L_STR("url", c->url), L_INT("bytes", bytes), L_INT("size", size));
+	char *shown = mem_strndup(c->url, url_length(c->url));
+	log_info("transfer", "under way", L_STR("url", shown), L_INT("bytes", bytes), L_INT("size", size));
+	free(shown);
 }
 
 /* A file's last line has its size, a folder's the bytes of all. */
@@ -266,13 +266,17 @@ static void take_lines(child *c)
 {
 	char *begin = c->held.data, *end = begin + c->held.len, *newline;
 	while (begin < end && (newline = memchr(begin, '\n', (size_t)(end - begin))) != NULL) {
-		on_line(c, begin, (size_t)(newline - begin));
+		if (!c->too_long)
+			on_line(c, begin, (size_t)(newline - begin));
+		c->too_long = false;
 		begin = newline + 1;
 	}
 	c->held.len = (size_t)(end - begin);
 	memmove(c->held.data, begin, c->held.len);
-	if (c->held.len > LINE_ROOM)
+	if (c->held.len > LINE_ROOM) {
+		c->too_long = true;
 		buf_clear(&c->held);
+	}
 }
 
 /* False at the end of what it says. */
@@ -292,11 +296,17 @@ static bool read_some(child *c)
 static void follow(const transfer *t, child *c)
 {
 	struct pollfd fd = {.fd = c->out, .events = POLLIN};
+	int64_t kill_at = 0;
 	do {
+		int64_t now = clock_now().mono_ms;
 		/* Told to stop: it says so, and ends. */
-		if (t->stop != NULL && atomic_load(t->stop))
+		if (c->in >= 0 && t->stop != NULL && atomic_load(t->stop)) {
 			close_fd(&c->in);
-	} while (poll(&fd, 1, c->in >= 0 ? STOP_LOOK_MS : -1) <= 0 || read_some(c));
+			kill_at = now + STOP_MAX_MS;
+		} else if (c->in < 0 && now >= kill_at) {
+			kill(c->pid, SIGKILL);
+		}
+	} while (poll(&fd, 1, STOP_LOOK_MS) <= 0 || read_some(c));
 }
 
 static int finish(const transfer *t, child *c, error *err)
@@ -307,12 +317,12 @@ static int finish(const transfer *t, child *c, error *err)
 	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	buf_fini(&c->held);
-	if (t->stop != NULL && atomic_load(t->stop) && c->said.code != 0)
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && c->ended && c->said.code == 0)
+		return 0;
+	if (t->stop != NULL && atomic_load(t->stop))
 		return error_set(err, ERROR_TIMEOUT, "stopped");
 	if (c->said.code != 0)
 		return error_set(err, c->said.code, "%s", c->said.text);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && c->ended)
-		return 0;
 	if (WIFSIGNALED(status))
 		return error_set(err, ERROR_IO, "ilmare-transfer was ended by signal %d", WTERMSIG(status));
 	return error_set(err, ERROR_IO, "ilmare-transfer ended with status %d and no word", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
@@ -331,6 +341,8 @@ int transfer_run(const transfer *t, const char *url, const char *const *args, tr
 			"%s: the keys of its object store are not here yet; they are asked for over MQTT, if the link to the broker is TLS", url);
 	if (t->stop != NULL && atomic_load(t->stop))
 		return error_set(err, ERROR_TIMEOUT, "stopped");
+	if (url[0] == '-') /* it would be taken for a flag */
+		return error_set(err, ERROR_INVALID, "%s is no url", url);
 	atomic_fetch_add(&begun, 1);
 	int code = start(t, key, args, &c, err);
 	if (code == 0) {

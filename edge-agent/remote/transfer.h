@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "edge-agent/remote/url.h"
 
 /* What is needed for all that is at this url or below it. */
 typedef struct transfer_key {
@@ -38,12 +39,10 @@ typedef struct transfer_counters { /* of this process; as they are now */
 } transfer_counters;
 void transfer_count(transfer_counters *out);
 
-/* True if the url names something that is not a path of this machine. NULL is none. */
-bool url_is_remote(const char *url);
-
 /* Run the command in args (ended by NULL) with the keys for `url`; on_event may be NULL. Errors are those that the child says (its words in *err):
  * NOT_FOUND, DENIED, NO_SPACE, OFFLINE (the server, the network, keys or the right time are away), CORRUPT, CHANGED, IO, UNSUPPORTED (the server
- * answers in a way that is not followed; or there is no such program here), LIMIT, EXISTS, CONFLICT, INVALID; TIMEOUT if told to stop. */
+ * answers in a way that is not followed; or there is no such program here), LIMIT, EXISTS, CONFLICT, INVALID; TIMEOUT if told to stop, which takes
+ * a few seconds at most. */
 int transfer_run(const transfer *t, const char *url, const char *const *args, transfer_event_fn on_event, void *ctx, error *err);
 
 #endif

@@ -281,6 +281,7 @@ static void test_copy_that_cannot_be_made_fails_with_a_reason(void **state)
 		{ERROR_UNSUPPORTED, 1, "DeployFailed"},
 		{ERROR_DENIED, 10, "DeployFailed"},
 		{ERROR_IO, 10, "DeployFailed"},
+		{ERROR_CORRUPT, 10, "DeployFailed"},
 		{ERROR_NO_SPACE, 0, NULL},
 		{ERROR_TIMEOUT, 0, NULL},
 		{ERROR_CHANGED, 0, NULL},
