@@ -282,7 +282,7 @@ static int delete_round(const output *o, int64_t round, error *err)
 	char *train = round_url(o, "train", round), *eval = round_url(o, "eval", round);
 	char *train_folder = mem_printf("%s/", train), *eval_folder = mem_printf("%s/", eval);
 	const char *first[] = {"delete-folder", eval_folder, NULL}, *then[] = {"delete-folder", "--first", MANIFEST, train_folder, NULL};
-	/* While the manifest is there, a removal that was interrupted is found again. */
+	/* The manifest before the files that it tells of: a round is there whole, or not at all. */
 	int code = run(o, first, NULL, NULL, err);
 	if (code == 0)
 		code = run(o, then, NULL, NULL, err);
@@ -301,9 +301,11 @@ void output_remove_before(const output *o, const char *uid, int64_t below)
 	error err = {0};
 	int code = list_rounds(o, &all, &err);
 	for (size_t i = 0; i < all.n && code == 0; i++) {
-		if (all.at[i] >= below || fetch_manifest(o, all.at[i], &text, m, NULL) != 0)
+		if (all.at[i] >= below)
 			continue;
-		if (strcmp(m->uid, uid) == 0 && m->round == all.at[i])
+		int found = fetch_manifest(o, all.at[i], &text, m, NULL);
+		/* Files without a manifest are what is left of a removal, or of a sending, that was interrupted. */
+		if (found == ERROR_NOT_FOUND || (found == 0 && strcmp(m->uid, uid) == 0 && m->round == all.at[i]))
 			code = delete_round(o, all.at[i], &err);
 	}
 	if (code != 0)

@@ -10,7 +10,8 @@
 Faults: ("cut", n) the answer ends after n bytes of the body; ("stall", n) it never goes on after them; ("status", code, headers, body) in place of
 the server's answer; ("page",) 200 with a page; ("longer", n) and ("shorter", n) lie about the length; ("lost",) the server does it, and its
 answer is lost; ("late", s) or comes after some seconds; ("close",) nobody answers; ("refuse_body",) closed while the body is being sent; ("hang",) what was sent is
-taken and nothing comes back; ("flip", n) byte n is another one.
+taken and nothing comes back; ("flip", n) byte n is another one; ("instead", f) f() is called, and nobody
+answers; ("done", f) f() is called when the server has done it, and the answer is lost.
 """
 
 import email.utils
@@ -159,7 +160,9 @@ class BadHandler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.rfile.read(length)
-        if kind == "close":
+        if kind in ("close", "instead"):
+            if kind == "instead":
+                fault[1]()
             self.close_connection = True
             return
         if kind == "hang":
@@ -172,6 +175,10 @@ class BadHandler(http.server.BaseHTTPRequestHandler):
         if kind == "page":
             return self.send(200, [("Content-Type", "text/html")], b"<html><body>Please sign in</body></html>")
         status, headers, data, said, date = self.forward(body)
+        if kind == "done":
+            fault[1]()
+            self.close_connection = True
+            return
         if self.command == "HEAD" and said is not None:
             return self.send(status, headers, b"", said, date)
         if kind == "late":
