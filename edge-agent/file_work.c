@@ -108,15 +108,15 @@ static void give_manifest(file_work *w, const manifest *m)
 
 /* ---- rounds ---- */
 
-const char *file_work_folder(arena *mem, const char *remote_dir, const char *of, const char *url)
+const char *file_work_folder(arena *mem, const char *remote_dir, const char *of, const char *output_dir)
 {
-	size_t len = strlen(url);
+	size_t len = strlen(output_dir);
 	char *dir = mem_printf("%s/%s", remote_dir, of), *plain, *folder;
 	const char *kept;
 
-	while (len > 0 && url[len - 1] == '/')
+	while (len > 0 && output_dir[len - 1] == '/')
 		len--;
-	plain = mem_strndup(url, len);
+	plain = mem_strndup(output_dir, len);
 	folder = remote_folder(dir, plain, of);
 	kept = arena_strdup(mem, folder);
 	free(folder);

@@ -21,8 +21,6 @@
  * such as for parts of an upload that it clears at the store. PROGRESS_MS: between two lines of the log. */
 enum { LINE_ROOM = 64 * 1024, STOP_LOOK_MS = 100, STOP_MAX_MS = 3500, PROGRESS_MS = 30 * 1000, ARGS_MAX = 16 };
 
-extern char **environ;
-
 /* Only ever added to, from any thread. */
 static atomic_llong begun, ended, failed, moved;
 
@@ -77,10 +75,7 @@ static void add(surroundings *s, size_t *n, size_t *used, const char *name, cons
 	if (value == NULL)
 		return;
 	char *at = s->texts + *used;
-	size_t left = strlen(name), right = strlen(value);
-	memcpy(at, name, left);
-	memcpy(at + left, value, right + 1);
-	*used += left + right + 1;
+	*used += (size_t)(stpcpy(stpcpy(at, name), value) - at) + 1;
 	s->list[(*n)++] = at;
 }
 

@@ -260,7 +260,7 @@ static int run_steps(const deploy_plan *plan, model_info *out, error *err)
 		model_info info = *out;
 		if (step->from == NULL)
 			code = place_put_text(step->to, step->text, err);
-		else if (step->remote)
+		else if (step->remote && plan->remote != NULL)
 			code = plan->remote->put(plan->remote->ctx, step, err);
 		else
 			code = model_copy(step->from, step->to, plan->stop, &info, err);
