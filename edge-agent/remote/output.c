@@ -9,6 +9,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "edge-agent/dataset/index_file.h"
 #include "edge-agent/dataset/retention.h"
 #include "edge-agent/dataset/round_files.h"
 #include "edge-agent/remote/entries.h"
@@ -277,19 +278,29 @@ int output_eval(const output *o, const char *uid, int64_t round, const char *fil
 
 /* ---- retention ---- */
 
-static int delete_round(const output *o, int64_t round, error *err)
+static int delete_file(const output *o, const char *kind, int64_t round, const char *name, error *err)
 {
-	char *train = round_url(o, "train", round), *eval = round_url(o, "eval", round);
-	char *train_folder = mem_printf("%s/", train), *eval_folder = mem_printf("%s/", eval);
-	const char *first[] = {"delete-folder", eval_folder, NULL}, *then[] = {"delete-folder", "--first", MANIFEST, train_folder, NULL};
-	/* The manifest before the files that it tells of: a round is there whole, or not at all. */
-	int code = run(o, first, NULL, NULL, err);
+	char *folder = round_url(o, kind, round), *url = mem_printf("%s/%s", folder, name);
+	const char *args[] = {"delete", url, NULL};
+	int code = run(o, args, NULL, NULL, err);
+	free(url);
+	free(folder);
+	return code;
+}
+
+/* What its manifest names, and no more: what else is there is somebody's own. The manifest goes last, so that a removal that was interrupted is
+ * found again; a round so old is looked for by nobody else. */
+static int delete_round(const output *o, const manifest *m, error *err)
+{
+	char *data = mem_printf("data.%s", dataset_format_name(m->format));
+	int code = delete_file(o, "eval", m->round, data, err);
 	if (code == 0)
-		code = run(o, then, NULL, NULL, err);
-	free(eval_folder);
-	free(train_folder);
-	free(eval);
-	free(train);
+		code = delete_file(o, "eval", m->round, INDEX_FILE_NAME, err);
+	for (size_t i = 0; i < m->n_files && code == 0; i++)
+		code = delete_file(o, "train", m->round, m->files[i].name, err);
+	if (code == 0)
+		code = delete_file(o, "train", m->round, MANIFEST, err);
+	free(data);
 	return code;
 }
 
@@ -303,10 +314,8 @@ void output_remove_before(const output *o, const char *uid, int64_t below)
 	for (size_t i = 0; i < all.n && code == 0; i++) {
 		if (all.at[i] >= below)
 			continue;
-		int found = fetch_manifest(o, all.at[i], &text, m, NULL);
-		/* Files without a manifest are what is left of a removal, or of a sending, that was interrupted. */
-		if (found == ERROR_NOT_FOUND || (found == 0 && strcmp(m->uid, uid) == 0 && m->round == all.at[i]))
-			code = delete_round(o, all.at[i], &err);
+		if (fetch_manifest(o, all.at[i], &text, m, NULL) == 0 && strcmp(m->uid, uid) == 0 && m->round == all.at[i])
+			code = delete_round(o, m, &err);
 	}
 	if (code != 0)
 		log_warn("dataset", "old rounds cannot be removed", L_STR("folder", o->url), L_STR("error", err.text));

@@ -28,8 +28,7 @@ int output_look(const output *o, int64_t round, manifest *out, error *err);
 int output_write(const output *o, scanner *s, const round_request *r, enum round_outcome *outcome, manifest *out, error *err);
 /* As round_window and eval_data_write; *oldest is the first round of the window. */
 int output_eval(const output *o, const char *uid, int64_t round, const char *files_url, int64_t *oldest, eval_result *out, error *err);
-/* As rounds_remove_before, for what is at the store; files of a round that has no manifest go too. What cannot be removed stays until the next
- * time, and is logged. */
+/* As rounds_remove_before, for what is at the store. What cannot be removed stays until the next time, and is logged. */
 void output_remove_before(const output *o, const char *uid, int64_t below);
 
 #endif

@@ -265,12 +265,16 @@ class Rounds(Device):
 
     def test_old_versions_and_rounds_go_at_the_store(self):
         job, edge, hand = self.device(condition=(">=", 1), share=0.5, edge={"dataset_rounds_kept": 1})
+        others = [job.output / "data" / "train" / name for name in ("0/data.txt", "1/mine.txt", "2/data.csv")]
+        for path in others:
+            job.put(path, b"somebody's own")
         for number in range(1, 10):
             job.append(f"a{number}", f"b{number}")
             hand.wait_round(job, number + 1)
         numbers = lambda folder: sorted(int(path.name) for path in folder.iterdir() if any(path.iterdir()))
         self.assertEqual(numbers(job.output / "deployed"), [0, 7, 8, 9])
-        self.assertEqual(numbers(job.output / "data" / "train"), list(range(4, 10)))
+        self.assertEqual(numbers(job.output / "data" / "train"), [0, 1, 2, *range(4, 10)])
+        self.assertEqual([path for path in sorted((job.output / "data" / "train").glob("[012]/*"))], others)
         self.assertEqual(numbers(job.output / "data" / "eval"), list(range(4, 10)))
         here, = (edge.state / "remote" / "outputs").iterdir()
         self.assertEqual(numbers(here / "data" / "train"), list(range(4, 10)))
