@@ -3,10 +3,12 @@
 
 import json
 import os
+import re
 import shutil
+import time
 
 from bed import main
-from agents import PATIENCE, until
+from agents import PATIENCE, is_sanitized, until
 from hand import at, manifest, sha256, tree
 from test_device import Device
 
@@ -186,6 +188,52 @@ class Settings(Device):
         hand.remove(job)
         until(lambda: not self.children(), "the child is gone")
         until(lambda: not list(folder.iterdir()), "its copy is gone")
+
+
+class Stopped(Device):
+    """Told to stop, or killed, while the store does not answer: it ends soon, nothing is left running, and the next one goes on."""
+
+    def check(self, *phases, prepare=lambda job: None):
+        store = self.gateway()
+        proxy = self.proxy(store.port)
+        proxy.only = lambda method, path: False
+        job, edge, hand = self.device(store=store, env=store.env(proxy.port), condition=(">=", 1), share=0.5)
+        prepare(job)
+        number = 0
+        for phase in phases:
+            for how in ("stop", "kill"):
+                number += 1
+                proxy.stalled.clear()
+                proxy.only = lambda method, path, phase=phase: re.search(phase, f"{method} {path}") is not None
+                proxy.always = ("hang",)
+                job.append(f"a{number}", f"b{number}")
+                self.assertTrue(proxy.stalled.wait(PATIENCE), f"{phase}\n{edge.tail()}")
+                begin = time.monotonic()
+                getattr(edge, how)()
+                until(lambda: not self.children(), "the child is gone")
+                took = time.monotonic() - begin
+                if how == "stop" and not is_sanitized():
+                    self.assertLess(took, 5, phase)
+                proxy.always = None
+                edge.start().connected()
+                hand.wait_round(job, number + 1, PATIENCE * 2)
+        self.assertEqual(set(job.used().values()), {1})
+        return job
+
+    def test_rounds(self):
+        self.check(r"^HEAD .*/samples.txt", r"^GET .*/train/\d+/manifest.json", r"^PUT .*/data/train/\d+/data.txt", r"^PUT .*/train/\d+/manifest.json",
+                   r"^GET .*prefix=job%2Foutput%2Fdata%2Ftrain", r"^PUT .*/data/eval/\d+/data.txt")
+
+    def test_deployments(self):
+        self.check(r"^GET .*/train/\d+/model.bin", r"^PUT .*/deployed/\d+/model.bin", r"^PUT .*/deployed/\d+/version.json", r"^PUT .*/models/deploy.bin")
+
+    def test_parts(self):
+        """Not even that what was sent of a large model is cleared at a store that does not answer takes long."""
+        big = self.random.randbytes(17 * 1024 * 1024)
+
+        def prepare(job):
+            job.save = lambda number, samples: job.put(job.output / "train" / str(number) / "model.bin", big + samples)
+        self.check(r"/models/deploy.bin\?.*partNumber|^DELETE .*/models/deploy.bin", prepare=prepare)
 
 
 if __name__ == "__main__":
