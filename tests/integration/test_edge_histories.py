@@ -34,13 +34,13 @@ class History:
         self.hand = case.hand(broker, self.edge, self.job)
         self.samples, self.held, self.lost = [], [], set()  # all ever written; those in the file; those that it may have lost
         self.rest = b""  # of what is being written
-        self.begin_file(self.job.data)
+        self.job.data.write_bytes(self.head())
         self.edge.start().connected()
 
     # ---- the file ----
 
-    def begin_file(self, path):
-        path.write_bytes(b"name,\"a note\"\r\n" if self.job.format == "csv" else b"")
+    def head(self):
+        return b"name,\"a note\"\r\n" if self.job.format == "csv" else b""
 
     def text(self, n):
         """n new samples as they are in the file."""
@@ -80,18 +80,19 @@ class History:
             self.wait_until_used()
         else:
             self.lost |= set(self.held) - set(self.job.used())
-        self.held = []
-        new_file()
+        # Half of them are longer than the one before as soon as they are there.
+        n, self.held = self.dice.choice([0, len(self.held) + 2]), []
+        new_file(self.head() + self.text(n))
 
-    def rename(self):
+    def rename(self, data):
         self.job.data.rename(f"{self.job.data}.1")
-        self.begin_file(self.job.data)
+        new = self.job.dir / "new"
+        new.write_bytes(data)
+        new.rename(self.job.data)
 
-    def copy_and_empty(self):
+    def copy_and_empty(self, data):
         shutil.copy(self.job.data, f"{self.job.data}.1")
-        os.truncate(self.job.data, 0)
-        if self.job.format == "csv":
-            self.begin_file(self.job.data)
+        self.job.data.write_bytes(data)
 
     def another_inode(self):
         copy = self.job.dir / "copy"
