@@ -7,6 +7,8 @@
  *   scan_restart      the same look by a scanner made from the saved state
  *   scan_memory       growth of this process's private memory from before the first look to the end
  *
+ * With a file and its format (txt, csv) as arguments: what the splitter alone, and a first look, take for it, as `name seconds s seconds-of-CPU s`.
+ *
  * The file lies in ${TMPDIR:-/tmp} (about 24 bytes a sample) and is removed.
  */
 #include <fcntl.h>
@@ -24,6 +26,13 @@ static double now_s(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static double cpu_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
@@ -140,11 +149,49 @@ static void bench_scan(const char *path, int64_t n)
 	buf_fini(&saved);
 }
 
+static int64_t split_file(const char *path, enum dataset_format format)
+{
+	enum { PIECE = 256 * 1024 };
+	char *data = mem_alloc(PIECE);
+	splitter s;
+	size_t n, used;
+	FILE *f = fopen(path, "r");
+	if (f == NULL)
+		fail("cannot read the file");
+	setbuf(f, NULL);
+	splitter_start(&s, format, LINE_MAX_DEFAULT);
+	while ((n = fread(data, 1, PIECE, f)) > 0)
+		for (size_t done = 0; done < n; done += used)
+			(void)splitter_next(&s, data + done, n - done, &used);
+	fclose(f);
+	free(data);
+	return s.samples;
+}
+
+static void bench_file(const char *path, enum dataset_format format)
+{
+	double begin = now_s(), cpu = cpu_s();
+	int64_t n = split_file(path, format);
+	printf("splits %.3f s %.3f s\n", now_s() - begin, cpu_s() - cpu);
+	begin = now_s();
+	cpu = cpu_s();
+	scanner *s = scanner_new(path, format, LINE_MAX_DEFAULT);
+	if (look(s).end.samples != n)
+		fail("the scanner and the splitter count differently");
+	printf("reads %.3f s %.3f s\n", now_s() - begin, cpu_s() - cpu);
+	scanner_free(s);
+}
+
 int main(int argc, char **argv)
 {
 	const char *base = getenv("TMPDIR");
 	char *path = mem_printf("%s/ilmare-bench-XXXXXX", base != NULL && *base != '\0' ? base : "/tmp");
 	mem_init();
+	if (argc == 3) {
+		bench_file(argv[1], strcmp(argv[2], "csv") == 0 ? FORMAT_CSV : FORMAT_TXT);
+		free(path);
+		return 0;
+	}
 	bench_splitter("splitter_txt", FORMAT_TXT, "images/0000001.png 7 label-of-it\n");
 	bench_splitter("splitter_csv", FORMAT_CSV, "1,2.5,17,0.25,label,2026-11-30\n\n");
 	bench_splitter("splitter_csv_quoted", FORMAT_CSV, "1,\"a, b\",17,\"he said \"\"hi\"\"\"\n\n\n");
