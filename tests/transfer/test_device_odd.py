@@ -1,16 +1,17 @@
 #!/usr/bin/python3
 """A device whose files are remote, when what it meets there is odd: names, sizes, leftovers, disks, and stops at any moment."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import time
 
-from bed import main
-from agents import PATIENCE, is_sanitized, until
+from bed import clean_env, main
+from agents import PATIENCE, Disks, is_sanitized, until
 from hand import at, manifest, sha256, tree
-from test_device import Device
+from test_device import Device, RemoteHand, RemoteJob
 
 
 class Models(Device):
@@ -234,6 +235,45 @@ class Stopped(Device):
         def prepare(job):
             job.save = lambda number, samples: job.put(job.output / "train" / str(number) / "model.bin", big + samples)
         self.check(r"/models/deploy.bin\?.*partNumber|^DELETE .*/models/deploy.bin", prepare=prepare)
+
+
+class Disk(Device):
+    def test_a_disk_that_is_full(self):
+        """What is kept here for what is remote has no room: each piece of work waits, says why, and goes on when there is."""
+        place = self.path / "remote"
+        store = self.store = self.gateway()
+        self.broker = self.world.broker()
+        self.job = job = RemoteJob(self, store, condition=(">=", 1), share=0.5)
+        self.edge = edge = self.world.edge(self.broker, start=False, env=clean_env(self.env), remote_dir=place, dataset_check_on_arrival="true",
+                                           dataset_look_period="100ms")
+        disks = Disks(edge, {place: "size=8m"})
+        self.hand = hand = RemoteHand(self.world, self.broker, edge, job)
+        self.addCleanup(hand.close)
+        edge.start().connected()
+        full = disks.inside(place / "full")
+
+        def fill():
+            with contextlib.suppress(OSError), open(full, "wb", buffering=0) as file:
+                while True:
+                    file.write(b"x" * 4096)
+        job.append(*(f"line {i} {'x' * 90}" for i in range(1000)))
+        hand.wait_round(job, 2)
+        # The dataset's copy.
+        fill()
+        since = hand.topics.mark()
+        job.append(*(f"more {i} {'x' * 90}" for i in range(10000)))
+        self.fails("No space left on device", since)
+        full.unlink()
+        hand.wait_round(job, 3)
+        # A model's.
+        big = self.random.randbytes(1_500_000)
+        job.save = lambda number, samples: (fill(), job.put(job.output / "train" / str(number) / "model.bin", big))
+        job.append("one", "two")
+        edge.wait_log("No space left on device.*model|job cannot go on.*No space")
+        full.unlink()
+        hand.wait_round(job, 4)
+        self.assertEqual(job.deploy.read_bytes(), big)
+        self.assertEqual(set(job.used().values()), {1})
 
 
 if __name__ == "__main__":
