@@ -52,6 +52,7 @@ struct dataset {
 	watch *watch; /* NULL: remote */
 	job *running, *waiting;
 	bool look_wanted, wanted; /* wanted: the core listed it in this sync */
+	bool looked;              /* the last piece of work was a look */
 	bool dropped;             /* free it when nothing runs */
 	bool failing;             /* the last look found a file that it could not read */
 	atomic_bool stop;
@@ -318,9 +319,11 @@ static void run_next(dataset *d)
 {
 	if (d->running || d->dropped)
 		return;
-	/* A look first: it is cheap, and what follows is then about the file as it is. */
-	if (d->look_wanted) {
+	/* A look first: what follows is then about the file as it is. But not two: over a slow network the next one may be wanted before the first
+	 * has ended, and again, for ever. */
+	if (d->look_wanted && !(d->looked && d->waiting)) {
 		d->look_wanted = false;
+		d->looked = true;
 		d->running = job_new(d->files, d);
 		d->running->file.look = true;
 		d->running->file.url = d->source.url;
@@ -331,6 +334,7 @@ static void run_next(dataset *d)
 		d->running = d->waiting;
 		d->waiting = d->waiting->next;
 		d->running->next = NULL;
+		d->looked = false;
 	}
 	if (d->running)
 		start(d->running);

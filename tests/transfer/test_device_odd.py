@@ -191,6 +191,19 @@ class Settings(Device):
         until(lambda: not list(folder.iterdir()), "its copy is gone")
 
 
+class Slow(Device):
+    def test_a_network_that_is_slower_than_the_looks(self):
+        """The next look is always wanted before the last one has ended; rounds go on nevertheless."""
+        store = self.gateway()
+        proxy = self.proxy(store.port)
+        proxy.only = lambda method, path: method == "HEAD" and path.endswith("samples.txt")
+        proxy.always = ("late", 0.3)
+        job, edge, hand = self.device(store=store, env=store.env(proxy.port), condition=(">=", 1), share=0.5)
+        for number in (1, 2):
+            job.append(f"a{number}", f"b{number}")
+            hand.wait_round(job, number + 1)
+
+
 class Stopped(Device):
     """Told to stop, or killed, while the store does not answer: it ends soon, nothing is left running, and the next one goes on."""
 

@@ -179,10 +179,10 @@ class BadHandler(http.server.BaseHTTPRequestHandler):
             fault[1]()
             self.close_connection = True
             return
-        if self.command == "HEAD" and said is not None:
-            return self.send(status, headers, b"", said, date)
         if kind == "late":
             self.server.proxy.closing.wait(fault[1])
+        if self.command == "HEAD" and said is not None:
+            return self.send(status, headers, b"", said, date)
         if kind == "lost":
             self.close_connection = True
         elif kind == "cut":
