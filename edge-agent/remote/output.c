@@ -255,19 +255,25 @@ static int send_eval(const output *o, int64_t round, error *err)
 	return code;
 }
 
+/* Only a round's own manifest says that its samples are gone. A bucket that is not there may be the wrong store's. */
+static int not_there(int code, error *err)
+{
+	return code == ERROR_NOT_FOUND ? error_set(err, ERROR_IO, "%s", err->text) : code;
+}
+
 int output_eval(const output *o, const char *uid, int64_t round, const char *files_url, int64_t *oldest, eval_result *out, error *err)
 {
 	remote_window w = {.output = o, .uid = uid};
 	int64_t rounds[WINDOW_MAX];
 	entry_numbers all = {0};
 	size_t n = 0;
-	int code = list_rounds(o, &all, err);
+	int code = not_there(list_rounds(o, &all, err), err);
 	if (code == 0)
 		code = round_window_of(round, all.at, all.n, read_round, &w, rounds, &n, err);
 	if (code == 0)
-		code = eval_data_write(o->folder, rounds, n, files_url, o->transfer->stop, out, err);
+		code = not_there(eval_data_write(o->folder, rounds, n, files_url, o->transfer->stop, out, err), err);
 	if (code == 0)
-		code = send_eval(o, round, err);
+		code = not_there(send_eval(o, round, err), err);
 	if (code == 0) {
 		*oldest = rounds[0];
 		rounds_remove_before(o->folder, uid, rounds[0]);

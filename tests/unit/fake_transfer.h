@@ -237,8 +237,10 @@ static inline int fake_act(fake *f, const char *command)
 	}
 	if (strcmp(command, "put-folder") == 0)
 		return fake_put_folder(f, at);
-	if (strcmp(command, "list") == 0)
-		return fake_list(at);
+	if (strcmp(command, "list") == 0) {
+		char *bucket = mem_printf("%s/%.*s", getenv("FAKE_STORE"), (int)strcspn(url + 5, "/"), url + 5);
+		return access(bucket, F_OK) == 0 ? fake_list(at) : fake_say("not-found", 3);
+	}
 	if (strcmp(command, "get-folder") == 0) {
 		if (stat(at, &st) != 0 || !S_ISDIR(st.st_mode))
 			return fake_say("not-found", 3);

@@ -263,6 +263,29 @@ static void eval_data_that_are_sent(void **state)
 	}
 }
 
+static void samples_that_are_missing(void **state)
+{
+	rounds r;
+	manifest m;
+	error err = {0};
+	(void)state;
+	second_round(&r);
+	must(write_round(&r, 2, &m, &err), &err);
+	/* All of the store is: it may be another one's address. */
+	char *bucket = fake_path("s3://b"), *aside = fake_path("s3://c"), *round = fake_path("s3://b/out/data/train/2/manifest.json");
+	assert_int_equal(rename(bucket, aside), 0);
+	assert_int_equal(evaluate(&r, 2, &err), ERROR_IO);
+	assert_int_equal(rename(aside, bucket), 0);
+	must(evaluate(&r, 2, &err), &err);
+	/* This round's are. */
+	assert_int_equal(unlink(round), 0);
+	assert_int_equal(evaluate(&r, 2, &err), ERROR_NOT_FOUND);
+	free(round);
+	free(aside);
+	free(bucket);
+	rounds_close(&r);
+}
+
 /* ---- copies of datasets ---- */
 
 static void assert_copy(const char *path, const char *expected)
@@ -384,6 +407,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(deployments),
 		cmocka_unit_test(rounds_that_are_written),
 		cmocka_unit_test(eval_data_that_are_sent),
+		cmocka_unit_test(samples_that_are_missing),
 		cmocka_unit_test(copies),
 		cmocka_unit_test(lines),
 		cmocka_unit_test(a_program_that_cannot_run),
