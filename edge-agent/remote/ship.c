@@ -40,6 +40,12 @@ static int run(const ship *s, const char *url, const char *const *args, transfer
 	return code == ERROR_CHANGED ? error_set(err, ERROR_IO, "%s changed while it was read", url) : code;
 }
 
+/* Where something goes to is not there: a bucket. Only a model that is missing is what NOT_FOUND says of a deployment. */
+static int not_there(int code, error *err)
+{
+	return code == ERROR_NOT_FOUND ? error_set(err, ERROR_IO, "%s", err->text) : code;
+}
+
 static const char *without_slash(arena *mem, const char *url)
 {
 	size_t len = strlen(url);
@@ -268,7 +274,9 @@ static int on_kept(void *ctx, error *err)
 		code = send_version(s, all[--n], err); /* 0 first */
 	free(all);
 	free(dir);
-	return code == 0 && s->output != NULL ? find_versions(s, err) : code;
+	if (code == 0 && s->output != NULL)
+		code = find_versions(s, err);
+	return not_there(code, err);
 }
 
 /* Remove those that are superfluous, and list the others: of this job, and what was there first. */
@@ -314,8 +322,8 @@ static int on_put(void *ctx, const deploy_step *step, error *err)
 	const char *put[] = {"put", step->from, step->to, NULL};
 	struct stat st;
 	if (stat(step->from, &st) == 0 && S_ISDIR(st.st_mode))
-		return put_folder(s, step->from, step->to, err);
-	return run(s, step->to, put, NULL, NULL, err);
+		return not_there(put_folder(s, step->from, step->to, err), err);
+	return not_there(run(s, step->to, put, NULL, NULL, err), err);
 }
 
 /* ---- the whole ---- */

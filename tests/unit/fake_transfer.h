@@ -218,8 +218,11 @@ static inline int fake_list(const char *path)
 static inline int fake_act(fake *f, const char *command)
 {
 	const char *url = strcmp(command, "put") == 0 || strcmp(command, "put-folder") == 0 ? f->words[1] : f->words[0];
-	char *at = fake_path(url), etag[20];
+	char *at = fake_path(url), *bucket = mem_printf("%s/%.*s", getenv("FAKE_STORE"), (int)strcspn(url + 5, "/"), url + 5), etag[20];
 	struct stat st;
+	if (access(bucket, F_OK) != 0)
+		return fake_say("not-found", 3);
+	free(bucket);
 	while (at[strlen(at) - 1] == '/')
 		at[strlen(at) - 1] = '\0';
 	if (strcmp(command, "get") == 0)
@@ -237,10 +240,8 @@ static inline int fake_act(fake *f, const char *command)
 	}
 	if (strcmp(command, "put-folder") == 0)
 		return fake_put_folder(f, at);
-	if (strcmp(command, "list") == 0) {
-		char *bucket = mem_printf("%s/%.*s", getenv("FAKE_STORE"), (int)strcspn(url + 5, "/"), url + 5);
-		return access(bucket, F_OK) == 0 ? fake_list(at) : fake_say("not-found", 3);
-	}
+	if (strcmp(command, "list") == 0)
+		return fake_list(at);
 	if (strcmp(command, "get-folder") == 0) {
 		if (stat(at, &st) != 0 || !S_ISDIR(st.st_mode))
 			return fake_say("not-found", 3);

@@ -24,7 +24,9 @@ static fixture *make_fixture(void)
 	f->store = mem_printf("%s/store", f->folder);
 	f->here = mem_printf("%s/here", f->folder);
 	f->t = (transfer){.program = FAKE_PROGRAM};
-	assert_int_equal(file_make_dirs(f->store, 0755, &err), 0);
+	char *bucket = mem_printf("%s/b", f->store);
+	assert_int_equal(file_make_dirs(bucket, 0755, &err), 0);
+	free(bucket);
 	fake_begin(f->store);
 	return f;
 }
@@ -55,10 +57,10 @@ static bool is_object(const char *url)
 
 /* ---- deployments ---- */
 
-static int deploy(fixture *f, int64_t round, size_t *n, error *err)
+static int deploy_to(fixture *f, const char *to, int64_t round, size_t *n, error *err)
 {
 	char *from = mem_printf("s3://b/out/train/%lld/m", (long long)round);
-	const deploy_step step = {.from = from, .to = "s3://b/serve"};
+	const deploy_step step = {.from = from, .to = to};
 	const deploy_plan plan = {.output_dir = "s3://b/out/", .round = round, .steps = &step, .n = 1, .uid = UID, .keep = 1};
 	deploy_version *versions;
 	model_info info;
@@ -66,6 +68,11 @@ static int deploy(fixture *f, int64_t round, size_t *n, error *err)
 	deploy_versions_free(versions, *n);
 	free(from);
 	return code;
+}
+
+static int deploy(fixture *f, int64_t round, size_t *n, error *err)
+{
+	return deploy_to(f, "s3://b/serve", round, n, err);
 }
 
 static void check_deployed(fixture *f, int64_t round)
@@ -130,6 +137,18 @@ static void deployments(void **state)
 			free_fixture(f);
 		}
 	}
+}
+
+static void what_is_missing_is_the_model(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	error err = {0};
+	size_t n;
+	put_models();
+	assert_int_equal(deploy(f, 3, &n, &err), ERROR_NOT_FOUND);
+	assert_int_equal(deploy_to(f, "s3://nobody/serve", 1, &n, &err), ERROR_IO);
+	free_fixture(f);
 }
 
 /* ---- rounds ---- */
@@ -405,6 +424,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deployments),
+		cmocka_unit_test(what_is_missing_is_the_model),
 		cmocka_unit_test(rounds_that_are_written),
 		cmocka_unit_test(eval_data_that_are_sent),
 		cmocka_unit_test(samples_that_are_missing),
