@@ -243,6 +243,29 @@ static void the_same_is_not_written(void **state)
 	assert_int_equal(two.st_ino, stat_of(in(f, "copy")).st_ino);
 }
 
+/* Of the same size, as models of one network are, and alike but for one byte, in the first piece that is compared, or the last. */
+static void one_byte_is_another_model(void **state)
+{
+	enum { SIZE = 600 * 1024 };
+	fixture *f = *state;
+	char *data = mem_alloc(SIZE);
+	static const size_t places[] = {0, 256 * 1024 - 1, 256 * 1024, SIZE - 1};
+	memset(data, 'm', SIZE);
+	put(in(f, "m"), data, SIZE);
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		data[places[i]] = 'n';
+		put(in(f, "copy"), data, SIZE);
+		data[places[i]] = 'm';
+		model_info info = copy(in(f, "m"), in(f, "copy")), there;
+		assert_int_equal(model_digest(in(f, "copy"), NULL, &there, NULL), 0);
+		assert_true(digest_equal(&info.sha256, &there.sha256));
+	}
+	ino_t ino = stat_of(in(f, "copy")).st_ino;
+	(void)copy(in(f, "m"), in(f, "copy"));
+	assert_int_equal(stat_of(in(f, "copy")).st_ino, ino);
+	free(data);
+}
+
 static void one_in_the_other_is_refused(void **state)
 {
 	fixture *f = *state;
@@ -519,6 +542,7 @@ int main(void)
 		TEST(folders_and_files_over_each_other),
 		TEST(link_stays_and_its_end_is_replaced),
 		TEST(the_same_is_not_written),
+		TEST(one_byte_is_another_model),
 		TEST(one_in_the_other_is_refused),
 		TEST(links_in_a_folder),
 		TEST(depth_and_number_are_bounded),
