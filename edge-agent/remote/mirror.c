@@ -159,7 +159,7 @@ static int fetch_rest(const transfer *t, const char *url, const char *path, int6
 {
 	char *start = mem_printf("%lld", (long long)from);
 	const char *args[] = {"get", "--attempts", ATTEMPTS, "--same", SAME, "--range", start, url, path, NULL, NULL, NULL};
-	if (etag != NULL) {
+	if (etag != NULL && strncmp(etag, "W/", 2) != 0) {
 		args[9] = "--if-match";
 		args[10] = etag;
 	}

@@ -140,11 +140,18 @@ class Dataset(Device):
         web.etags = False
         size = job.data.stat().st_size
         self.assertEqual(self.grown(web, job, 1001), [f"bytes={size - 4096}-"])
+        # With weak ones: they say nothing of bytes, and no condition for a part can be made of them.
+        del web.requests[:]
+        web.etags = web.weak = True
+        until(lambda: [method for method, path, headers in web.requests][-1:] == ["HEAD"] and "GET" in str(web.requests), "they are known")
+        size = job.data.stat().st_size
+        self.assertEqual(self.grown(web, job, 1002), [f"bytes={size - 4096}-"])
+        web.etags = web.weak = False
         # A server without parts, and one that tells no length either.
         web.ranges = False
-        self.assertEqual(self.grown(web, job, 1002)[-1], None)
+        self.assertEqual(self.grown(web, job, 1003)[-1], None)
         web.chunked = True
-        self.grown(web, job, 1003)
+        self.grown(web, job, 1004)
         # Nothing changed: nothing is asked but that.
         del web.requests[:]
         until(lambda: len(web.requests) > 3, "it is looked at")

@@ -2,6 +2,7 @@
 
     web = Web(folder)                 serves the files of a folder
     web.ranges = web.etags = False    as simpler servers do
+    web.weak = True                   its ETags are no strong ones
     web.redirects["/a"] = url
     proxy = BadProxy(port)            in front of any server of this machine
     proxy.faults = [...]              for the next requests that `only` is about, one after the other; None: none. The last may be repeated: proxy.always
@@ -44,12 +45,12 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
             return self.answer(404, b"<html>nothing here</html>", Content_Type="text/html")
         data = file.read_bytes()
         headers = {"Last_Modified": email.utils.formatdate(file.stat().st_mtime, usegmt=True)}
-        etag = f'"{hashlib.sha256(data).hexdigest()[:20]}"'
+        etag = f'{"W/" if web.weak else ""}"{hashlib.sha256(data).hexdigest()[:20]}"'
         if web.etags:
             headers["ETag"] = etag
             if self.headers.get("If-None-Match") == etag:
                 return self.answer(304, b"", **headers)
-            if self.headers.get("If-Match", etag) != etag:
+            if "If-Match" in self.headers and (web.weak or self.headers["If-Match"] != etag):
                 return self.answer(412, b"")
         wanted = self.headers.get("Range")
         if wanted and web.ranges:
@@ -102,6 +103,7 @@ class Web(Server):
     def __init__(self, folder, tls=None):
         super().__init__(WebHandler, tls)
         self.folder, self.ranges, self.etags, self.chunked, self.redirects, self.requests = folder, True, True, False, {}, []
+        self.weak = False
         self.server.web = self
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self.thread.start()
