@@ -2,16 +2,15 @@
 #include "edge-agent/store/store.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "common/digest.h"
 #include "common/file.h"
+#include "common/lock_file.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/sqlite.h"
@@ -293,16 +292,12 @@ static int set_aside(store *s, const char *why, error *err)
 	return 0;
 }
 
-static int lock_file(store *s, error *err)
+static int take_lock(store *s, error *err)
 {
-	char *name = mem_printf("%s.lock", s->path);
-	int code = 0;
+	char *name = mem_printf("%s.lock", s->path), *what = mem_printf("the store %s", s->path);
+	int code = lock_file_take(name, what, &s->lock, err);
 
-	s->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (s->lock < 0)
-		code = error_errno(err, errno, "cannot open %s", name);
-	else if (flock(s->lock, LOCK_EX | LOCK_NB) != 0)
-		code = error_set(err, ERROR_EXISTS, "the store %s is in use by another ilmare-edge; one agent per store and node", s->path);
+	free(what);
 	free(name);
 	return code;
 }
@@ -317,7 +312,7 @@ int store_open(const char *path, const char *node, store **out, bool *fresh, err
 	s->path = mem_strdup(path);
 	s->node = mem_strdup(node);
 	s->lock = -1;
-	code = lock_file(s, err);
+	code = take_lock(s, err);
 	if (code != 0)
 		goto fail;
 	code = open_database(s, &first);

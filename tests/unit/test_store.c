@@ -121,7 +121,7 @@ static void one_process_at_a_time(void **state)
 	error err = {0};
 
 	assert_int_equal(store_open(p->path, "edge-1", &second, &fresh, &err), ERROR_EXISTS);
-	assert_non_null(strstr(err.text, "in use by another ilmare-edge"));
+	assert_non_null(strstr(err.text, "is in use by another agent (process"));
 	store_close(s);
 	assert_int_equal(store_open(p->path, "edge-1", &second, &fresh, &err), 0);
 	store_close(second);

@@ -4,21 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/lock_file.h"
 #include "common/mem.h"
 
 #define SUPERVISOR "ilmare-worker"
 #define TRANSFER "ilmare-transfer"
-
-enum { LOCK_TRIES = 200 }; /* a second */
 
 static char *absolute(const char *path)
 {
@@ -118,52 +114,11 @@ void host_config_fini(cluster_local_config *c)
 	*c = (cluster_local_config){0};
 }
 
-/* 0, or -1 with errno; `holder` gets the text of who has it. Of an agent that was killed while it started a supervisor, that process has the
- * file until its program runs: an instant, which is waited for. */
-static int lock_take(int file, char *holder, size_t size)
-{
-	const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
-	for (int tries = 0; flock(file, LOCK_EX | LOCK_NB) != 0; tries++) {
-		if (errno != EWOULDBLOCK)
-			return -1;
-		ssize_t n = pread(file, holder, size - 1, 0);
-		holder[n > 0 ? n : 0] = '\0';
-		holder[strcspn(holder, "\n")] = '\0';
-		pid_t pid = (pid_t)strtol(holder, NULL, 10);
-		bool died = pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
-		if (!died || tries == LOCK_TRIES) {
-			errno = EWOULDBLOCK;
-			return -1;
-		}
-		nanosleep(&pause, NULL);
-	}
-	return 0;
-}
-
 int host_lock(const char *folder, int *fd, error *err)
 {
-	char *path = mem_printf("%s/lock", folder);
-	char pid[32] = "";
-	int code = 0;
-	*fd = -1;
-	int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (file < 0) {
-		code = error_errno(err, errno, "cannot open %s", path);
-		goto free_path;
-	}
-	if (lock_take(file, pid, sizeof pid) != 0) {
-		code = errno == EWOULDBLOCK ? error_set(err, ERROR_EXISTS, "the state folder %s is in use by another agent (process %s)", folder,
-										  pid[0] != '\0' ? pid : "?") :
-									  error_errno(err, errno, "cannot lock %s", path);
-		close(file);
-		goto free_path;
-	}
-	snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-	/* For people, and for lock_take; without it the lock holds all the same. */
-	if (ftruncate(file, 0) != 0 || pwrite(file, pid, strlen(pid), 0) < 0)
-		pid[0] = '\0';
-	*fd = file;
-free_path:
+	char *path = mem_printf("%s/lock", folder), *what = mem_printf("the state folder %s", folder);
+	int code = lock_file_take(path, what, fd, err);
+	free(what);
 	free(path);
 	return code;
 }
