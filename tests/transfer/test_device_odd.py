@@ -28,7 +28,9 @@ class Models(Device):
             return made
         job.document = with_rollback
         hand.move(job, at(number, "Deploy", "Ready"))
-        hand.wait(lambda: job.accepted[-1][:3] == (number, "deploy", "written"), "it is rolled back")
+        written = lambda: [report for *where, report in job.accepted if where == [number, "deploy", "written"]]
+        hand.wait(written, "it is rolled back")
+        return written()[0]
 
     def check_rollback(self, hot):
         """A version tells what it is, also one that a rollback made, and the worker gets the model."""
@@ -39,12 +41,12 @@ class Models(Device):
             job.append(f"s{number}")
             hand.wait_round(job, number + 1)
         first = job.output / "deployed" / "1" / "model.bin"
-        self.rollback(job, hand, 3, 1, "model.bin")
+        written = self.rollback(job, hand, 3, 1, "model.bin")
         self.assertEqual(job.deploy.read_bytes(), first.read_bytes())
         told = json.loads((job.output / "deployed" / "3" / "version.json").read_text())
         self.assertEqual((told["of"], told["model"]["sha256"], told["model"].get("metrics"), told["model"].get("format")),
                          (1, sha256(first), {"accuracy": 0.9}, "bin"))
-        self.assertEqual([each["round"] for each in job.accepted[-1][3]["versions"]], [3, 2, 1, 0])
+        self.assertEqual([each["round"] for each in written["versions"]], [3, 2, 1, 0])
         return root / "var/lib/sedna/model-hot-update/default/incrementallearningjob/job", first
 
     def test_a_rollback(self):

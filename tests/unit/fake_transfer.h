@@ -4,7 +4,7 @@
  *     int main(int argc, char **argv)
  *     {
  *         if (fake_is_asked(argv))
- *             return fake_main(argc, argv);
+ *             fake_main(argc, argv);
  *         …
  */
 #ifndef TESTS_UNIT_FAKE_TRANSFER_H
@@ -296,7 +296,7 @@ static inline void fake_parse(fake *f, int argc, char **argv)
 }
 
 /* FAKE_SAYS: a file with what it says, whatever it is asked; FAKE_ENDS: how it ends. */
-static inline int fake_main(int argc, char **argv)
+static inline int fake_run(int argc, char **argv)
 {
 	fake f = {0};
 	if (getenv("FAKE_SAYS") != NULL) {
@@ -328,6 +328,14 @@ static inline int fake_main(int argc, char **argv)
 	if (how >= FAKE_MIDST)
 		raise(SIGKILL);
 	return status;
+}
+
+/* Does not return. What it has allocated ends with it, and is not looked at. */
+static inline void fake_main(int argc, char **argv)
+{
+	int status = fake_run(argc, argv);
+	fflush(stdout);
+	_exit(status);
 }
 
 #endif
