@@ -16,9 +16,12 @@ import tempfile
 import threading
 import time
 
-from agents import PATIENCE
+from agents import PATIENCE, is_sanitized
 from hand import at, sha256
 from reader import model_file, model_folder
+
+
+DEPLOYMENTS, KILLS = (60, 20) if is_sanitized() else (200, 60)
 
 
 @contextlib.contextmanager
@@ -116,7 +119,7 @@ class Loop:
         if not kill:
             self.took.append(time.monotonic() - begin)
 
-    def run(self, deployments, kills, *targets):
+    def run(self, *targets, deployments=DEPLOYMENTS, kills=KILLS):
         """All of it. The kills are spread evenly over the deployments."""
         self.deploy(1)
         reader = Reader(*targets)
@@ -127,6 +130,5 @@ class Loop:
             reader.wait(number)
         reader.end()
         reader.check()
-        # It has not been waiting for its turn all the time.
-        self.case.assertGreater(min(reader.reads.values()), deployments)
+        self.case.assertGreaterEqual(min(reader.reads.values()), deployments)
         return reader

@@ -9,8 +9,6 @@ from case import Case, main
 from deploying import Loop, in_memory
 from hand import Job
 
-DEPLOYMENTS, KILLS = 200, 60
-
 
 class DeployJob(Job):
     """Of a node that only deploys. Models have two names in turn, so that the configuration of a hot update may name one that is not there."""
@@ -41,8 +39,7 @@ class Readers(Case):
         hand.say = lambda topic, document: say(topic, json.loads(json.dumps(document).replace(str(root), "")))
         edge.start().connected()
         hot = root / "var/lib/sedna/model-hot-update/default/incrementallearningjob/job"
-        Loop(self, edge, hand, [job]).run(DEPLOYMENTS, KILLS, {"name": "served", "folder" if is_folder else "file": str(job.deploy)},
-                                          {"name": "hot", "hot": str(hot)})
+        Loop(self, edge, hand, [job]).run({"name": "served", "folder" if is_folder else "file": str(job.deploy)}, {"name": "hot", "hot": str(hot)})
         # Nothing is left beside them.
         self.assertEqual(sorted(p.name for p in hot.iterdir()), sorted([job.model_name(0), job.model_name(1), "model_config.json"]))
         self.assertEqual([p.name for p in job.deploy.parent.iterdir() if p.name.startswith(".")], [])

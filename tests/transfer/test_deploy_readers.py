@@ -6,8 +6,6 @@ from deploying import Loop, in_memory
 from hand import Job
 from test_device import RemoteHand, RemoteJob
 
-DEPLOYMENTS, KILLS = 200, 60
-
 
 class DeployJob(RemoteJob):
     """Of a node that only deploys. What serves is at the store; the rest is of this machine."""
@@ -34,8 +32,8 @@ class Readers(Case):
         hand = RemoteHand(self.world, broker, edge, job, auto=False)
         self.addCleanup(hand.close)
         edge.start().connected()
-        Loop(self, edge, hand, [job]).run(DEPLOYMENTS, KILLS, {"name": "object", "object": f"{store.url()}/bucket/serving/model%20bin%2B1.bin",
-                                                               "key": store.key, "secret": store.secret})
+        Loop(self, edge, hand, [job]).run({"name": "object", "object": f"{store.url()}/bucket/serving/model%20bin%2B1.bin", "key": store.key,
+                                           "secret": store.secret})
         self.assertEqual(self.left(store.folder / "bucket"), ["serving/model bin+1.bin"])
 
 
