@@ -127,7 +127,7 @@ static void deployments(void **state)
 	put_models();
 	check_deployed(first, 1);
 	fake_put("s3://b/out/deployed/2/left", "of a run that another device did not end");
-	for (int how = 0; how < FAKE_HOWS; how++) {
+	for (int how = FAKE_MIDST; how < FAKE_HOWS; how++) { /* before one is after the one before */
 		bool failed = true;
 		for (int at = 1; failed; at++) {
 			fixture *f = copy_fixture(first);
@@ -243,7 +243,7 @@ static void check_rounds(void)
 static void rounds_that_are_written(void **state)
 {
 	(void)state;
-	for (int how = 0; how < FAKE_HOWS; how++) {
+	for (int how = FAKE_MIDST; how < FAKE_HOWS; how++) { /* before one is after the one before */
 		bool failed = true;
 		for (int at = 1; failed; at++) {
 			rounds r;
@@ -269,7 +269,7 @@ static void rounds_that_are_written(void **state)
 static void eval_data_that_are_sent(void **state)
 {
 	(void)state;
-	for (int how = 0; how < FAKE_HOWS; how++) {
+	for (int how = FAKE_MIDST; how < FAKE_HOWS; how++) { /* before one is after the one before */
 		bool failed = true;
 		for (int at = 1; failed; at++) {
 			rounds r;
