@@ -280,11 +280,11 @@ class Disk(Device):
         self.fails("No space left on device", since)
         full.unlink()
         hand.wait_round(job, 3)
-        # A model's.
+        # What comes after the training.
         big = self.random.randbytes(1_500_000)
         job.save = lambda number, samples: (fill(), job.put(job.output / "train" / str(number) / "model.bin", big))
         job.append("one", "two")
-        edge.wait_log("stage=Deploy error=.*No space left on device")
+        edge.wait_log("stage=(Eval|Deploy) error=.*No space left on device")
         full.unlink()
         hand.wait_round(job, 4)
         self.assertEqual(job.deploy.read_bytes(), big)
