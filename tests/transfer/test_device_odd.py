@@ -284,7 +284,7 @@ class Disk(Device):
         big = self.random.randbytes(1_500_000)
         job.save = lambda number, samples: (fill(), job.put(job.output / "train" / str(number) / "model.bin", big))
         job.append("one", "two")
-        edge.wait_log("stage=(Eval|Deploy) error=.*No space left on device")
+        edge.wait_log("round=3 stage=.* error=.*No space left on device")
         full.unlink()
         hand.wait_round(job, 4)
         self.assertEqual(job.deploy.read_bytes(), big)
