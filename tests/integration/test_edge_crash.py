@@ -198,7 +198,7 @@ class Store(Case):
         other = self.world.edge(broker, start=False, name="other", state_dir=edge.state)
         other.start(wait=False)
         self.assertEqual(other.process.wait(10), 1)
-        self.assertIn("in use by another ilmare-edge", other.text())
+        self.assertIn("is in use by another agent (process", other.text())
         self.assertTrue(edge.serves())
 
     def test_newer_schema_is_not_touched(self):

@@ -142,8 +142,8 @@ class Memory(Faulty):
         self.agent.stop()
         ended = 0
         for n in numbers(seen, 24):
-            self.faults.arm(MEMORY, errno.ENOMEM, n)
             mark = len(self.agent.text())
+            self.faults.arm(MEMORY, errno.ENOMEM, n)
             self.agent.start(wait=False)
             until(lambda: self.faults.failed or self.linked(), f"it connects, or the allocation {n} fails")
             if self.faults.failed:
@@ -172,8 +172,8 @@ class Memory(Faulty):
         self.begin(which)
         ended = 0
         for n in numbers(self.seen(MEMORY), 8):
-            self.faults.arm(MEMORY, errno.ENOMEM, n)
             mark = len(self.agent.text())
+            self.faults.arm(MEMORY, errno.ENOMEM, n)
             self.number += 1
             self.whole.feed()
             until(lambda: self.faults.failed or self.over(), f"the round is over, or the allocation {n} fails")

@@ -87,6 +87,7 @@ class Rotation(SecureCase):
     def test_a_reload_of_the_broker_is_enough(self):
         """New files of the broker's are taken at a reload, and nobody's connection suffers."""
         self.begin()
+        until(lambda: self.edge.is_linked() and self.cloud.is_linked(), "both are connected")
         before = [agent.metrics()["ilmare_mqtt_connects_total"] for agent in (self.edge, self.cloud)]
         self.pki.run("new-ca")
         self.pki.run("renew", "broker")
