@@ -147,6 +147,9 @@ class Ends(Case):
             worst = max(worst, time.monotonic() - begin)
         print(f"took {worst * 1000:.0f} ms at most", flush=True)
         self.assertLess(worst, 5)
+        # Two, of which one trains at least: a single last one that evaluates waits for more.
+        samples += ["last", "very last"]
+        job.append("last", "very last")
         edge.start()
         hand.wait(lambda: sum(job.used().values()) == len(samples), "all samples are used")
         self.assertEqual(job.used(), {sample: 1 for sample in samples})
