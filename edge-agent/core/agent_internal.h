@@ -381,6 +381,7 @@ bool job__has_role(const record *r, enum role role);
 cursor job__cursor(const record *r); /* where the pool begins */
 bool job__in_session(const edge_agent *a, const record *r);
 char *job__round_url(const record *r, const char *folder, const char *file); /* {outputDir}/{folder}/{round}[/file]; to be freed */
+char *job__index_url(const record *r, const char *folder); /* of the files that its samples name; to be freed; NULL: the dataset is local */
 /* A problem to show without an action that failed; NULL: gone. Logged when it changes. */
 void job__complain(edge_agent *a, job *j, const char *text);
 /* What was in the way is over. */

@@ -47,6 +47,11 @@ char *job__round_url(const record *r, const char *folder, const char *file)
 		file != NULL ? file : "");
 }
 
+char *job__index_url(const record *r, const char *folder)
+{
+	return strstr(r->desired->dataset.url, "://") != NULL ? job__round_url(r, folder, "dataIndex.txt") : NULL;
+}
+
 model job__input_model(const model *m)
 {
 	model copy = *m;

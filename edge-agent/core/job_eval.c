@@ -19,14 +19,13 @@ static void report_ready(draft *d)
 	model *models = arena_alloc(r->mem, n * sizeof(*models));
 	char file[16] = "data.";
 	report rep = {.has_input = true};
-	bool remote = strstr(r->desired->dataset.url, "://") != NULL;
 	char *data_url, *index_url;
 
 	for (size_t i = 0; i < n; i++)
 		models[i] = job__input_model(&r->desired->eval_models[i]);
 	strncat(file, dataset_format_name(r->desired->dataset.format), sizeof(file) - sizeof("data."));
 	data_url = job__round_url(r, "data/eval", file);
-	index_url = remote ? job__round_url(r, "data/eval", "dataIndex.txt") : NULL;
+	index_url = job__index_url(r, "data/eval");
 	rep.input.models = models;
 	rep.input.n_models = n;
 	rep.input.data_url = data_url;

@@ -82,14 +82,13 @@ static void report_ready(draft *d, const sample_range *range)
 {
 	const record *r = draft__edit(d);
 	model base = job__input_model(&r->desired->base);
-	bool remote = strstr(r->desired->dataset.url, "://") != NULL;
 	char file[16] = "data.";
 	report rep = {.has_input = true, .has_range = true, .range = *range};
 	char *data_url, *index_url, *output_dir;
 
 	strncat(file, dataset_format_name(r->desired->dataset.format), sizeof(file) - sizeof("data."));
 	data_url = job__round_url(r, "data/train", file);
-	index_url = remote ? job__round_url(r, "data/train", "dataIndex.txt") : NULL;
+	index_url = job__index_url(r, "data/train");
 	output_dir = job__round_url(r, "train", NULL);
 	rep.input.models = &base;
 	rep.input.n_models = 1;

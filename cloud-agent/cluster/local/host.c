@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/lock_file.h"
 #include "common/mem.h"
+#include "common/program.h"
 
 #define SUPERVISOR "ilmare-worker"
 #define TRANSFER "ilmare-transfer"
@@ -57,20 +58,6 @@ static char *supervisor_find(error *err)
 	return found;
 }
 
-/* Where it is not beside this program: a name, which is looked for in PATH each time that it is needed. */
-static char *transfer_find(void)
-{
-	char program[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-	program[n > 0 ? n : 0] = '\0';
-	char *folder = file_parent(program), *beside = mem_printf("%s/" TRANSFER, folder);
-	free(folder);
-	if (access(beside, X_OK) == 0)
-		return beside;
-	free(beside);
-	return mem_strdup(TRANSFER);
-}
-
 static void fill(int64_t *value, int64_t fallback)
 {
 	if (*value <= 0)
@@ -92,7 +79,7 @@ int host_config_init(const cluster_local_config *from, cluster_local_config *out
 		return ERROR_NOT_FOUND;
 	if (access(out->supervisor, X_OK) != 0)
 		return error_errno(err, errno, "the program that runs workers, %s", out->supervisor);
-	out->transfer = from->transfer != NULL ? absolute(from->transfer) : transfer_find();
+	out->transfer = from->transfer != NULL ? absolute(from->transfer) : program_beside(TRANSFER);
 	fill(&out->worker_log_max, INT64_C(10) * 1024 * 1024);
 	fill(&out->logs_max, 100);
 	fill(&out->settle_ms, 100);
