@@ -1,8 +1,12 @@
 /* ilmare-cloud: options, loop, signals. What it does is in app.c. */
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
 #include "cloud-agent/app.h"
+#include "cloud-agent/cluster/kube/apply.h"
 #include "cloud-agent/options.h"
 #include "common/daemon.h"
 #include "common/log.h"
@@ -11,6 +15,17 @@
 static void stop(void *ctx)
 {
 	app_stop(ctx);
+}
+
+/* --apply FILE...: see options.c. */
+static int apply(int argc, char **argv)
+{
+	error err = {0};
+	int code = apply_definitions(getenv("KUBECONFIG"), (const char *const *)argv, (size_t)argc, &err);
+
+	if (code != 0)
+		fprintf(stderr, "ilmare-cloud: --apply: %s\n", err.text);
+	return code == 0 ? 0 : code == ERROR_INVALID ? 2 : 1;
 }
 
 int main(int argc, char **argv)
@@ -22,6 +37,8 @@ int main(int argc, char **argv)
 	int status = 1;
 
 	daemon_init();
+	if (argc > 1 && strcmp(argv[1], "--apply") == 0)
+		return apply(argc - 2, argv + 2);
 	signal(SIGCHLD, SIG_IGN); /* nobody waits for the supervisors of the local cluster: see worker.h there */
 	if (config_load(&cloud_options_spec, argc, argv, &options, &status) == CONFIG_EXIT)
 		goto done;

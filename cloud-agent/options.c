@@ -240,6 +240,15 @@ static void check(const void *target, config_rules *rules)
 		config_broken(rules, "rounds.backoffMax", "rounds.backoffMin", "is below rounds.backoffMin");
 }
 
+static const char *const tasks[][2] = {
+	{"--apply FILE...",
+		"Only this: bring the custom resource definitions in these files to the cluster of the variable KUBECONFIG, or of the pod's "
+		"service account, "
+		"and end: 0, 1 if the API server did not take them all, 2 if a file cannot be used. What is there already is brought to what the "
+		"file says. "
+		"The chart does this before each installation and upgrade."},
+};
+
 const config_spec cloud_options_spec = {
 	.program = "ilmare-cloud",
 	.summary = "the cloud agent of Ilmare: creates workers and advances jobs",
@@ -251,6 +260,8 @@ const config_spec cloud_options_spec = {
 	.default_file = "/etc/ilmare/cloud.yaml",
 	.rows = rows,
 	.n = sizeof rows / sizeof rows[0],
+	.tasks = tasks,
+	.n_tasks = sizeof tasks / sizeof tasks[0],
 	.check = check,
 	.foreign =
 		"NODE,STATE_DIR,ROOT_DIR,TIME_ZONE,OUTBOX_*,DATASET_*,DEPLOY_*,CREDENTIALS_*,REMOTE_*,PROVISIONAL_*,WORKERS_HOST,WORKERS_PORT,"

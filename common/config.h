@@ -49,6 +49,9 @@ typedef struct config_spec {
 	const char *default_file; /* read if it exists and no other is named; or NULL */
 	const config_row *rows;
 	size_t n;
+	/* Optional: what the program does instead of running, if it is the first argument; the program looks for these itself. Term and text. */
+	const char *const (*tasks)[2];
+	size_t n_tasks;
 	/* Optional: what the rows cannot say. Calls config_broken for each rule that does not hold. */
 	void (*check)(const void *target, config_rules *rules);
 	/* Or NULL: variables of other programs that may be in the same environment, without ILMARE_, separated by ','; a '*' at the end of

@@ -64,6 +64,10 @@ void config_print_help(const config_spec *spec, FILE *out)
 		fprintf(out, "  %s\n", common_flags[i][0]);
 		manual_wrapped(out, "      ", common_flags[i][1]);
 	}
+	for (size_t i = 0; i < spec->n_tasks; i++) {
+		fprintf(out, "  %s\n", spec->tasks[i][0]);
+		manual_wrapped(out, "      ", spec->tasks[i][1]);
+	}
 	fputs("\nSettings, as flags; in the file under the key in parentheses:\n\n", out);
 	for (size_t i = 0; i < spec->n; i++) {
 		const config_row *row = &spec->rows[i];
@@ -109,6 +113,8 @@ void config_print_man(const config_spec *spec, FILE *out)
 	buf_fini(&which);
 	for (size_t i = 0; i < sizeof common_flags / sizeof common_flags[0]; i++)
 		man_entry(out, common_flags[i][0], common_flags[i][1]);
+	for (size_t i = 0; i < spec->n_tasks; i++)
+		man_entry(out, spec->tasks[i][0], spec->tasks[i][1]);
 	fputs(".SH SETTINGS\nEach can stand in the YAML file, nested at the points of its name, in the environment, or as a flag. "
 		  "A flag goes before the environment, the environment before the file.\n",
 		out);
