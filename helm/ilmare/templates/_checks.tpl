@@ -1,0 +1,48 @@
+{{/*
+What a schema cannot say: values that contradict each other, and another release that follows the same namespaces (which would be two leaders for
+one job). Called once, from checks.yaml.
+*/}}
+{{- define "ilmare.checks" -}}
+{{- $v := .Values -}}
+{{- if not $v.broker.enabled -}}
+{{- if not $v.broker.external.addresses -}}
+{{- fail "\n\nilmare: broker.enabled is false, and broker.external.addresses names no other broker. Set it, for example: --set broker.external.addresses={mqtts://broker.example:8883}\n" -}}
+{{- end -}}
+{{- range concat $v.broker.external.addresses $v.broker.external.deviceAddresses -}}
+{{- if and (hasPrefix "mqtt:" .) (not $v.broker.external.insecure) -}}
+{{- fail (printf "\n\nilmare: %s is a broker without TLS. Use mqtts://, or say that it is meant with broker.external.insecure=true\n" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.broker.enabled $v.broker.external.addresses -}}
+{{- fail "\n\nilmare: broker.external.addresses is set, and the chart's own broker is on as well. Set broker.enabled=false to use the other one\n" -}}
+{{- end -}}
+{{- range list (list "broker" $v.broker.service) (list "enrolment" $v.enrolment.service) -}}
+{{- $s := index . 1 -}}
+{{- if and $s.hostPort (ne $s.type "ClusterIP") -}}
+{{- fail (printf "\n\nilmare: %s.service has both a hostPort and the type %s. Devices need one way in: set one of them\n" (index . 0) $s.type) -}}
+{{- end -}}
+{{- if and $s.nodePort (ne $s.type "NodePort") (ne $s.type "LoadBalancer") -}}
+{{- fail (printf "\n\nilmare: %s.service.nodePort is set, but the type is %s. Set %s.service.type=NodePort\n" (index . 0) $s.type (index . 0)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $v.broker.operators -}}
+{{- if has . (list "broker" "cloud" "enrolment" "helm-test") -}}
+{{- fail (printf "\n\nilmare: an operator cannot be called %q (broker.operators): that name is taken\n" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $mine := printf "%s-cloud" (include "ilmare.clusterName" .) -}}
+{{- if $v.rbac.create -}}
+{{- range $role := (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "").items | default list -}}
+{{- $follows := index ($role.metadata.annotations | default dict) "ilmare/follows" -}}
+{{- if and $follows (ne $role.metadata.name $mine) -}}
+{{- $theirs := splitList "," $follows -}}
+{{- range $v.watch.namespaces | default (list "*") -}}
+{{- if or (eq . "*") (has "*" $theirs) (has . $theirs) -}}
+{{- fail (printf "\n\nilmare: the release %s follows %s, and this one would follow %s as well: a job can have one leader only.\nGive each release namespaces of its own with watch.namespaces, in both of them.\n" ($role.metadata.name | trimSuffix "-cloud" | quote) (eq $follows "*" | ternary "all namespaces" $follows) (eq . "*" | ternary "all of them" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
