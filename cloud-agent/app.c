@@ -11,6 +11,7 @@
 #include "cloud-agent/cluster/local/local.h"
 #include "cloud-agent/core/controller.h"
 #include "cloud-agent/credentials.h"
+#include "cloud-agent/enrolment/service.h"
 #include "cloud-agent/node_settings.h"
 #include "cloud-agent/observe.h"
 #include "common/clock.h"
@@ -33,6 +34,7 @@ struct app {
 	cluster *cluster;
 	mqtt_client *mqtt;
 	credentials credentials;
+	enrolment *enrolment; /* NULL: none */
 	http_observe observe;
 	http_server *http;
 	turn turn;
@@ -249,7 +251,7 @@ static void on_metrics(void *ctx, buf *out)
 {
 	app *a = ctx;
 
-	observe_print(a->core, a->mqtt, out);
+	observe_print(a->core, a->mqtt, a->enrolment, out);
 }
 
 static const char *lc_server_of(void *ctx, const char *node)
@@ -399,6 +401,8 @@ int app_start(uv_loop_t *loop, const cloud_options *options, app **out, error *e
 		code = start_link(a, err);
 	if (code == 0)
 		code = start_cluster(a, err);
+	if (code == 0 && options->enrolment.port >= 0)
+		code = enrolment_start(loop, &options->enrolment, a->cluster, &a->enrolment, err);
 	if (code != 0) {
 		app_stop(a);
 		return code;
@@ -416,6 +420,7 @@ void app_stop(app *a)
 	a->stopping = true;
 	turn_end(&a->turn);
 	http_server_stop(a->http);
+	enrolment_stop(a->enrolment);
 	if (a->cluster_started)
 		a->cluster->ops->stop(a->cluster, NULL, NULL);
 	if (!a->mqtt)

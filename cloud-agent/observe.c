@@ -43,10 +43,20 @@ static metric_row core_rows[] = {
 	{CORE(deployments), METRIC_COUNTER, "ilmare_cloud_deployments_total", "Models deployed.", NULL},
 };
 
-void observe_print(const controller *core, const mqtt_client *mqtt, buf *out)
+#define ENROLMENT(field) offsetof(enrolment_counters, field)
+
+static metric_row enrolment_rows[] = {
+	{ENROLMENT(issued), METRIC_COUNTER, "ilmare_cloud_enrolments_total", "Certificates issued to devices.", NULL},
+	{ENROLMENT(refused), METRIC_COUNTER, "ilmare_cloud_enrolments_refused_total", "Requests for a certificate that were refused.", NULL},
+};
+
+void observe_print(const controller *core, const mqtt_client *mqtt, const enrolment *e, buf *out)
 {
 	cloud_counters counters = {0};
+	enrolment_counters enrolments;
 
+	enrolment_count(e, &enrolments);
+	metrics_set_rows(enrolment_rows, sizeof enrolment_rows / sizeof enrolment_rows[0], &enrolments);
 	controller_counters(core, &counters);
 	metrics_set_rows(core_rows, sizeof core_rows / sizeof core_rows[0], &counters);
 	mqtt_metrics_set(mqtt);

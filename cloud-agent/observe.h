@@ -3,9 +3,10 @@
 #define CLOUD_OBSERVE_H
 
 #include "cloud-agent/core/controller.h"
+#include "cloud-agent/enrolment/service.h"
 #include "common/buf.h"
 #include "common/mqtt/mqtt.h"
 
-void observe_print(const controller *core, const mqtt_client *mqtt, buf *out);
+void observe_print(const controller *core, const mqtt_client *mqtt, const enrolment *e, buf *out);
 
 #endif

@@ -2,10 +2,12 @@
 #include "cloud-agent/options.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cloud-agent/node_settings.h"
 #include "common/http/endpoint.h"
+#include "common/mem.h"
 #include "common/version.h"
 #include "proto/topic.h"
 
@@ -148,6 +150,66 @@ static const config_row rows[] = {
 
 	OBSERVE_OPTION_ROWS(AT(observe), "9101", "none"),
 
+	{.key = "enrolment.port",
+		.type = CONFIG_INT,
+		.offset = AT(enrolment.port),
+		.fallback = "-1",
+		.min = -1,
+		.max = 65535,
+		.help =
+			"Port at which devices get their certificates, over TLS. 0: any free one, said in the log. -1: none. Only with a cluster of "
+			"Kubernetes."},
+	{.key = "enrolment.host",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment.host),
+		.fallback = "0.0.0.0",
+		.help = "Address of that port; :: for IPv6."},
+	{.key = "enrolment.certFile",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment.cert_file),
+		.help = "PEM file of the certificate of that port, which devices check with their mqtt.caFile. Like all files of enrolment it is "
+				"read anew when it changes."},
+	{.key = "enrolment.keyFile",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment.key_file),
+		.help = "PEM file of its key, without a passphrase. Default: in certFile."},
+	{.key = "enrolment.authorityCert",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment.authority_cert),
+		.help =
+			"PEM file of the authority that signs the certificates of devices. Of several the first that fits the key signs; those that "
+			"devices have now may be of any of them."},
+	{.key = "enrolment.authorityKey",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment.authority_key),
+		.help = "PEM file of the authority's key, without a passphrase. Default: in authorityCert."},
+	{.key = "enrolment.serviceAccount",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment.account),
+		.help =
+			"namespace:name of the service account of edge agents that run as pods; their tokens get them a certificate for the node on "
+			"which they are. Default: no such tokens are taken."},
+	{.key = "enrolment.secretPrefix",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment.prefix),
+		.help = "How the names of Secrets with one-time tokens begin, in this agent's namespace; the node's name follows. Default: no "
+				"one-time tokens are taken."},
+	{.key = "enrolment.lifetime",
+		.type = CONFIG_DURATION,
+		.offset = AT(enrolment.lifetime_ms),
+		.fallback = "365d",
+		.min = 10 * 1000,
+		.max = 3650 * DAY,
+		.help = "How long a certificate is valid, if the authority is. Devices renew theirs when a third of it is left."},
+	{.key = "enrolment.denied",
+		.type = CONFIG_LIST,
+		.offset = AT(enrolment.denied),
+		.help = "Nodes that get no certificate, however they ask. What they have is valid until it ends, unless the broker refuses it."},
+	{.key = "enrolment.reserved",
+		.type = CONFIG_LIST,
+		.offset = AT(enrolment.reserved),
+		.help = "Names that no device gets, such as those of operators; cloud and broker are always reserved."},
+
 	{.key = "documents.slowTimer",
 		.type = CONFIG_DURATION,
 		.offset = AT(slow_ms),
@@ -217,6 +279,61 @@ static bool is_client_id(const char *name)
 	return n > 0 && n <= 128;
 }
 
+/* The beginning of a name of Kubernetes, to which a node's is added. */
+static bool is_prefix(const char *text)
+{
+	char *name = mem_printf("%sx", text);
+	bool good = name_valid(name);
+
+	free(name);
+	return good;
+}
+
+static bool is_account(const char *text)
+{
+	const char *colon = strchr(text, ':');
+	char *ns = colon ? mem_strndup(text, (size_t)(colon - text)) : NULL;
+	bool good = colon && name_valid_ns(ns) && name_valid(colon + 1);
+
+	free(ns);
+	return good;
+}
+
+static void check_names(const char *key, const char *names, config_rules *rules)
+{
+	char *copy = mem_strdup(names ? names : ""), *rest, *word;
+
+	for (word = strtok_r(copy, "\n", &rest); word; word = strtok_r(NULL, "\n", &rest))
+		if (!name_valid(word))
+			config_broken(rules, key, NULL, "\"%.100s\" is not a name: lower-case letters, digits, '-' and '.'", word);
+	free(copy);
+}
+
+static void check_enrolment(const cloud_options *o, config_rules *rules)
+{
+	const enrolment_options *e = &o->enrolment;
+
+	if (!endpoint_host_valid(e->host))
+		config_broken(rules, "enrolment.host", NULL, LISTEN_RULE, e->host ? e->host : "");
+	if (e->account && !is_account(e->account))
+		config_broken(rules, "enrolment.serviceAccount", NULL, "\"%.100s\" is not NAMESPACE:NAME", e->account);
+	if (e->prefix && !is_prefix(e->prefix))
+		config_broken(rules, "enrolment.secretPrefix", NULL, "\"%.100s\" cannot begin the name of a Secret", e->prefix);
+	check_names("enrolment.denied", e->denied, rules);
+	check_names("enrolment.reserved", e->reserved, rules);
+	if (e->port < 0)
+		return;
+	if (strcmp(o->cluster, "kube") != 0)
+		config_broken(rules, "enrolment.port", "cluster",
+			"needs a cluster of Kubernetes (cluster: kube), which says who may get a certificate; elsewhere broker-config/certificates "
+			"makes "
+			"them");
+	if (!e->cert_file)
+		config_broken(rules, "enrolment.certFile", "enrolment.port", "is needed with enrolment.port: devices have to know whom they ask");
+	if (!e->authority_cert)
+		config_broken(rules, "enrolment.authorityCert", "enrolment.port", "is needed with enrolment.port: it signs the certificates");
+}
+
 static void check(const void *target, config_rules *rules)
 {
 	const cloud_options *o = target;
@@ -238,6 +355,7 @@ static void check(const void *target, config_rules *rules)
 			"is not above kube.leaseRetryPeriod and the fifth that may be added to it");
 	if (o->backoff_max_ms < o->backoff_min_ms)
 		config_broken(rules, "rounds.backoffMax", "rounds.backoffMin", "is below rounds.backoffMin");
+	check_enrolment(o, rules);
 }
 
 static const char *const tasks[][2] = {
@@ -265,5 +383,6 @@ const config_spec cloud_options_spec = {
 	.check = check,
 	.foreign =
 		"NODE,STATE_DIR,ROOT_DIR,TIME_ZONE,OUTBOX_*,DATASET_*,DEPLOY_*,CREDENTIALS_*,REMOTE_*,PROVISIONAL_*,WORKERS_HOST,WORKERS_PORT,"
+		"ENROLMENT_URL,ENROLMENT_TOKEN_FILE,ENROLMENT_PROGRAM,"
 		"WORKERS_TOKEN_FILE,WORKERS_BODY_MAX,WORKERS_CONNECTIONS,WORKERS_REQUEST_TIME,WORKERS_RESULT_GRACE",
 };

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cloud-agent/enrolment/service.h"
 #include "common/config.h"
 #include "common/mqtt/options.h"
 #include "common/options.h"
@@ -29,6 +30,7 @@ typedef struct cloud_options {
 	int64_t kube_requests, kube_burst, watch_silence_ms;
 
 	observe_options observe;
+	enrolment_options enrolment;
 
 	int64_t slow_ms;
 	int64_t backoff_min_ms, backoff_max_ms;

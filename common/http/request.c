@@ -1,7 +1,10 @@
 /* One HTTP request: its headers, its body, the hand-over, the answer. */
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "common/http/server_internal.h"
 #include "common/json.h"
@@ -56,6 +59,23 @@ static connection *connection_of(struct MHD_Connection *mhd)
 	return info ? info->socket_context : NULL;
 }
 
+static void note_peer(request *r)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *from = info ? info->client_addr : NULL;
+	socklen_t len = from && from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+	if (!from || getnameinfo(from, len, r->peer, sizeof r->peer, NULL, 0, NI_NUMERICHOST) != 0)
+		r->peer[0] = 0;
+}
+
+static void body_free(request *r)
+{
+	if (r->server->config.secret && r->body.data)
+		explicit_bzero(r->body.data, r->body.cap);
+	buf_fini(&r->body);
+}
+
 static request *request_new(http_server *s, struct MHD_Connection *mhd, const char *url, const char *method)
 {
 	request *r = mem_alloc(sizeof *r);
@@ -66,6 +86,7 @@ static request *request_new(http_server *s, struct MHD_Connection *mhd, const ch
 	r->path = mem_strdup(url);
 	r->method = method;
 	r->connection = connection_of(mhd);
+	note_peer(r);
 	r->next = s->requests;
 	s->requests = r;
 	if (r->connection)
@@ -79,7 +100,7 @@ static void too_large(request *r)
 
 	set_answer_status(r, 413, message);
 	free(message);
-	buf_fini(&r->body);
+	body_free(r);
 }
 
 static enum MHD_Result count_length(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
@@ -104,7 +125,7 @@ static void begin(request *r)
 {
 	http_server *s = r->server;
 	const char *length = MHD_lookup_connection_value(r->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH), *message = "";
-	http_request view = {.id = r->id, .method = r->method, .path = r->path};
+	http_request view = {.server = s, .id = r->id, .method = r->method, .path = r->path, .peer = r->peer};
 	int status;
 
 	if (r->connection && r->connection->over) {
@@ -126,14 +147,15 @@ static void begin(request *r)
 static enum MHD_Result hand_over(request *r)
 {
 	http_server *s = r->server;
-	http_request view = {.id = r->id, .method = r->method, .path = r->path, .body = buf_text(&r->body), .len = r->body.len};
+	http_request view = {
+		.server = s, .id = r->id, .method = r->method, .path = r->path, .peer = r->peer, .body = buf_text(&r->body), .len = r->body.len};
 
 	r->suspended = true;
 	if (r->connection)
 		r->connection->deadline = (int64_t)uv_now(s->loop) + s->config.answer_ms;
 	MHD_suspend_connection(r->mhd);
 	s->events.request(s->events.ctx, &view);
-	buf_fini(&r->body);
+	body_free(r);
 	return MHD_YES;
 }
 
@@ -192,7 +214,7 @@ void request__completed(void *cls, struct MHD_Connection *mhd, void **context, e
 	}
 	if (r->suspended && s->events.gone)
 		s->events.gone(s->events.ctx, r->id);
-	buf_fini(&r->body);
+	body_free(r);
 	free(r->path);
 	free(r->type);
 	free(r->answer);

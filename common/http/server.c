@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,10 @@ static const char timeout_response[] = "HTTP/1.1 408 Request Timeout\r\nConnecti
 									   "Content-Length: 67\r\n\r\n"
 									   "{\"Status\":408,\"Message\":\"the request was not complete in due time\"}\n";
 
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+
 static void run(http_server *s);
+static void server_end(http_server *s);
 static void on_timer(uv_timer_t *handle);
 
 static void schedule(http_server *s)
@@ -32,15 +36,18 @@ static void schedule(http_server *s)
 	for (const connection *c = s->connections; c; c = c->next)
 		if (c->deadline - now < wait)
 			wait = c->deadline > now ? c->deadline - now : 0;
+	if (s->retired && s->retire_by - now < wait)
+		wait = s->retire_by > now ? s->retire_by - now : 0;
 	if (wait == INT64_MAX)
 		uv_timer_stop(&s->timer);
 	else
 		uv_timer_start(&s->timer, on_timer, (uint64_t)wait, 0);
 }
 
-static void close_connection(connection *c, bool say)
+/* What is said to who is late is no part of TLS. */
+static void close_connection(const http_server *s, connection *c, bool say)
 {
-	if (say)
+	if (say && !s->tls)
 		(void)send(c->fd, timeout_response, sizeof timeout_response - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	shutdown(c->fd, SHUT_RDWR); /* MHD sees the end and frees it */
 	c->deadline = INT64_MAX;
@@ -63,8 +70,13 @@ static void expire(http_server *s)
 		if (c->request && c->request->suspended)
 			request__give_up(c->request);
 		else
-			close_connection(c, awaits_answer(c));
+			close_connection(s, c, awaits_answer(c));
 	}
+}
+
+static bool is_over(const http_server *s)
+{
+	return s->retired && (s->n_connections == 0 || s->retire_by <= (int64_t)uv_now(s->loop));
 }
 
 static void run(http_server *s)
@@ -79,7 +91,10 @@ static void run(http_server *s)
 		MHD_run(s->mhd);
 	} while (s->again);
 	s->running = false;
-	schedule(s);
+	if (is_over(s))
+		server_end(s);
+	else if (!s->stopping)
+		schedule(s);
 }
 
 void server__run(http_server *s)
@@ -118,7 +133,7 @@ static void connection_started(http_server *s, struct MHD_Connection *mhd, void 
 		if (!(each->request && each->request->suspended) && each->deadline != INT64_MAX && (!oldest || each->deadline < oldest->deadline))
 			oldest = each;
 	if (oldest)
-		close_connection(oldest, awaits_answer(oldest));
+		close_connection(s, oldest, awaits_answer(oldest));
 	else
 		c->over = true; /* all others wait for their commits: this one is answered 503 */
 }
@@ -192,16 +207,29 @@ static int socket_port(int fd)
 	return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
+/* libmicrohttpd's daemon at a listening socket. */
+static struct MHD_Daemon *daemon_start(http_server *s, int fd)
+{
+	/* Above our own bound, so that we decide who is closed. */
+	unsigned limit = (unsigned)s->config.connections + 16, flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+	struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)s->config.certificate},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)s->config.key}, {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
+		{MHD_OPTION_END, 0, NULL}};
+
+	return MHD_start_daemon(flags | (s->tls ? MHD_USE_TLS : 0), 0, NULL, NULL, request__handle, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+		MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_NOTIFY_COMPLETED,
+		request__completed, s, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(16 * 1024),
+		MHD_OPTION_ARRAY, s->tls ? tls : tls + 3, MHD_OPTION_END);
+}
+
 static int server_listen(http_server *s, int fd, error *err)
 {
 	const union MHD_DaemonInfo *info;
-	/* Above our own bound, so that we decide who is closed. */
-	unsigned limit = (unsigned)s->config.connections + 16;
 
-	s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, request__handle, s,
-		MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-		MHD_OPTION_NOTIFY_COMPLETED, request__completed, s, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)(16 * 1024), MHD_OPTION_END);
+	s->tls = s->config.certificate != NULL;
+	s->fd = fd;
+	s->mhd = daemon_start(s, fd);
+	s->config.certificate = s->config.key = NULL;
 	info = s->mhd ? MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
 	if (!info) {
 		if (s->mhd)
@@ -209,7 +237,7 @@ static int server_listen(http_server *s, int fd, error *err)
 		else
 			close(fd);
 		s->mhd = NULL;
-		return error_set(err, ERROR_IO, "cannot start the HTTP server");
+		return error_set(err, ERROR_IO, "cannot start the HTTP server%s", s->tls ? ": its certificate and key cannot be used" : "");
 	}
 	s->port = socket_port(fd);
 	uv_poll_init(s->loop, &s->poll, info->epoll_fd);
@@ -252,21 +280,64 @@ static void on_closed(uv_handle_t *handle)
 		free(s);
 }
 
-void http_server_stop(http_server *s)
+/* MHD wants no suspended connection when it stops: neither those that wait, nor one whose request it is about to read. */
+static void server_end(http_server *s)
 {
-	if (!s)
-		return;
+	if (s->newer)
+		s->newer->older = s->older;
+	if (s->older)
+		s->older->newer = s->newer;
 	uv_poll_stop(&s->poll);
-	/* MHD wants no suspended connection when it stops: neither those that wait, nor one whose request it is about to read. */
 	s->stopping = true;
-	for (request *r = s->requests; r; r = r->next)
-		if (r->suspended)
+	s->running = true; /* what is answered now does not run it again */
+	for (request *r = s->requests; r; r = r->next) {
+		if (!r->suspended)
+			continue;
+		if (s->retired)
+			request__give_up(r);
+		else
 			request__answer_status(r, 503, HTTP_STOPPING);
+	}
 	MHD_run(s->mhd);
 	MHD_stop_daemon(s->mhd);
 	s->open_handles = 2;
 	uv_close((uv_handle_t *)&s->poll, on_closed);
 	uv_close((uv_handle_t *)&s->timer, on_closed);
+}
+
+void http_server_stop(http_server *s)
+{
+	while (s) {
+		http_server *older = s->older;
+
+		server_end(s);
+		s = older;
+	}
+}
+
+int http_server_renew(http_server **s, const char *certificate, const char *key, error *err)
+{
+	http_server *old = *s, *made = NULL;
+	http_config config = old->config;
+	int code;
+
+	config.certificate = certificate;
+	config.key = key;
+	config.listen_fd = fcntl(old->fd, F_DUPFD_CLOEXEC, 0);
+	if (config.listen_fd < 0)
+		return error_errno(err, errno, "cannot listen twice");
+	code = http_server_start(old->loop, &config, &old->events, &made, err);
+	if (code != 0)
+		return code;
+	close(MHD_quiesce_daemon(old->mhd));
+	old->retired = true;
+	old->retire_by = (int64_t)uv_now(old->loop) + old->config.answer_ms;
+	old->newer = made;
+	made->older = old;
+	made->last_id = old->last_id + (UINT64_C(1) << 32); /* ids of both are told apart */
+	*s = made;
+	uv_timer_start(&old->timer, on_timer, 0, 0);
+	return 0;
 }
 
 int http_server_port(const http_server *s)

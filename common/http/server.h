@@ -3,6 +3,9 @@
  * libmicrohttpd without threads of its own: its epoll descriptor is watched by the loop, so everything happens on the loop thread and nothing
  * locks. A request that is answered later is suspended meanwhile.
  *
+ * With a certificate it speaks TLS 1.2 or 1.3 and nothing else. The certificate is exchanged while requests are under way: a server that takes over
+ * the listening socket is begun, and the one before goes on with what it has.
+ *
  * Bounds: connections (over it the one that has been busy longest with sending its request is closed, so slow clients cannot lock others
  * out), total time of a request (408), body (413), time until an answer (503).
  */
@@ -26,14 +29,19 @@ typedef struct http_config {
 	int connections;    /* at a time */
 	int64_t request_ms; /* to send a request */
 	int64_t answer_ms;  /* until it is answered with 503 */
+	bool secret;        /* bodies are overwritten when they are given up */
+	/* PEM texts, for TLS; NULL: without. They have to be each other's. Not needed after the start. */
+	const char *certificate, *key;
 } http_config;
 
 /* Loopback, any port, no body, 16 connections, 10 s, 30 s. */
 void http_config_init(http_config *c);
 
 typedef struct http_request {
+	http_server *server;       /* that it came to */
 	uint64_t id;               /* for http_answer */
 	const char *method, *path; /* path: percent-decoded, without a query */
+	const char *peer;          /* the client's numeric address, "" if it is not known */
 	const char *body;          /* NUL-terminated */
 	size_t len;
 } http_request;
@@ -51,6 +59,10 @@ typedef struct http_events {
 /* Errors: EXISTS (address in use), DENIED, INVALID (address), IO. */
 int http_server_start(uv_loop_t *loop, const http_config *config, const http_events *events, http_server **out, error *err);
 int http_server_port(const http_server *s);
+/* Begins another server at the same socket, with another certificate; *s becomes that one. The one before takes no new connections, ends when it
+ * has none left, or when the time of an answer is over, and frees itself; its requests are answered by http_answer with their own server. On
+ * errors (IO: a certificate that cannot be used) *s stays as it is. */
+int http_server_renew(http_server **s, const char *certificate, const char *key, error *err);
 /* Once for each request; ignored if it is gone. */
 void http_answer(http_server *s, uint64_t id, int status, const char *type, const char *body, size_t len);
 /* The two-member JSON body {"Status":…,"Message":…}. */

@@ -28,6 +28,7 @@ struct request {
 	int status;      /* of the answer; 0: not known yet */
 	char *type, *answer;
 	size_t answer_len;
+	char peer[48]; /* numeric address */
 };
 
 struct connection {
@@ -46,9 +47,14 @@ struct http_server {
 	struct MHD_Daemon *mhd;
 	uv_poll_t poll;
 	uv_timer_t timer;
+	int fd; /* the listening socket; the daemon's */
 	int port, open_handles;
-	bool running, again; /* MHD_run is on the stack; another one is wanted */
-	bool stopping;       /* no request is handed over any more */
+	bool tls;
+	bool retired; /* another one listens: it ends with its last connection */
+	int64_t retire_by;
+	http_server *newer, *older; /* at the same socket; older ones are retired */
+	bool running, again;        /* MHD_run is on the stack; another one is wanted */
+	bool stopping;              /* no request is handed over any more */
 	connection *connections;
 	int n_connections;
 	request *requests;

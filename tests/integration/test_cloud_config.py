@@ -11,10 +11,11 @@ VALUES_THAT_ARE_WRONG = {
     "kube.leaseDuration": "1s", "kube.leaseRenewDeadline": "0s", "kube.leaseRetryPeriod": "1ms",
     "lcServer": "nonsense", "nodes": "7", "observe.host": "nonsense", "observe.port": "70000", "documents.slowTimer": "1ms", "rounds.backoffMin": "x",
     "rounds.backoffMax": "-1s", "workers.startTimeout": "1ms", "workers.reportedRunning": "1ms", "workers.maxRestarts": "-1",
-    "workers.nodeSilenceLimit": "-1s", "status.conditionsMax": "1",
+    "workers.nodeSilenceLimit": "-1s", "status.conditionsMax": "1", "enrolment.port": "70000", "enrolment.host": "nonsense", "enrolment.serviceAccount": "x",
+    "enrolment.secretPrefix": "A_B", "enrolment.lifetime": "9s", "enrolment.denied": "[A_B]", "enrolment.reserved": "[A_B]",
 }
 ANY_TEXT = {"name", "mqtt.username", "mqtt.caFile", "mqtt.certFile", "local.manifestsDir", "local.stateDir", "local.supervisor", "kube.kubeconfig",
-            "kube.context", "kube.namespaces", "kube.lease", "kube.leaseNamespace", "kube.storageImage"}
+            "kube.context", "kube.namespaces", "kube.lease", "kube.leaseNamespace", "kube.storageImage", "enrolment.certFile", "enrolment.keyFile", "enrolment.authorityCert", "enrolment.authorityKey"}
 RULES_BETWEEN = {"mqtt.reconnectMax": {"reconnectMin": "3s", "reconnectMax": "2s"}, "rounds.backoffMax": {"backoffMin": "3s", "backoffMax": "2s"},
                  "kube.leaseDuration": {"leaseRenewDeadline": "5s", "leaseDuration": "5999ms"},
                  "kube.leaseRenewDeadline": {"leaseRetryPeriod": "5s", "leaseRenewDeadline": "6s"},

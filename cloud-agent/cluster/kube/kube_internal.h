@@ -1,7 +1,7 @@
 /* What the files of the Kubernetes cluster share:
  *   kube.c     the cluster: its parts, the turn, start and stop      kube_read.c   the reflectors' requests
  *   kube_lead.c  the Lease's requests, and what they mean for us     kube_write.c  patches, pods, Events: one queue
- *   kube_secret.c  one Secret's values
+ *   kube_secret.c  one Secret's values                            kube_ask.c    requests of others
  */
 #ifndef CLUSTER_KUBE_KUBE_INTERNAL_H
 #define CLUSTER_KUBE_KUBE_INTERNAL_H
@@ -18,6 +18,7 @@
 typedef struct kube kube;
 typedef struct kube_write kube_write;
 typedef struct kube_secret kube_secret;
+typedef struct kube_asked kube_asked;
 
 typedef struct kube_source { /* one reflector and its request */
 	kube *k;
@@ -58,6 +59,7 @@ struct kube {
 	int64_t write_ms;
 	bool credentials_by_value;
 	kube_secret *secrets; /* that are being read */
+	kube_asked *asked;    /* that are under way */
 	recorder *recorder;
 	transport_call *event_call;
 	uint64_t event_id;
@@ -99,6 +101,7 @@ void kube__delete_pod(cluster *c, uint64_t id, const char *ns, const char *name,
 void kube__event(cluster *c, const char *ns, const char *job, const char *uid, bool warning, const char *reason, const char *message);
 void kube__read_secret(cluster *c, const char *ns, const char *name, cluster_secret done, void *ctx);
 void kube__secrets_fini(kube *k);
+void kube__asked_fini(kube *k);
 void kube__raise_epoch(cluster *c, uint64_t id, int64_t above);
 
 /* The object of an answer that is 2xx, to be freed; else the error, with its text. */
