@@ -1,0 +1,17 @@
+// CoreDNS with the plugins that the cluster's name server needs, and none of the some forty others with their clients of clouds.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+)
+
+func main() {
+	dnsserver.Directives = []string{"bind", "ready", "errors", "kubernetes"}
+	coremain.Run()
+}
