@@ -33,7 +33,8 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ILMARE_SANITIZE AND NOT ILMARE_FUZZ)
 	# Some distributions' compilers define a level of their own already.
 	add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-	foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection)
+	# Control flow is protected by -fcf-protection on x86 and by -mbranch-protection on arm64.
+	foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection -mbranch-protection=standard)
 		string(MAKE_C_IDENTIFIER "HAVE${flag}" have)
 		check_c_compiler_flag(${flag} ${have})
 		if(${have})
@@ -41,6 +42,8 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ILMARE_SANITIZE AND NOT ILMARE_FU
 		endif()
 	endforeach()
 	add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
+	# A release is the same in whatever folder it is built; file names in messages are those of the repository.
+	add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/")
 endif()
 
 if(ILMARE_FUZZ)

@@ -5,7 +5,7 @@
 #   ilmare_program(TARGET SOURCES main.c LIBS t… [MAN])    an executable that is installed; MAN: its man page comes from --print-man
 #   ilmare_install(…)                                      install(…), but nothing in a build for fuzzing
 #   ilmare_test(NAME LIBS t… [SOURCES more.c…] [WRAP f…])  tests/unit/test_NAME.c with cmocka, run by ctest as NAME;
-#                                                          WRAP: calls of f go to __wrap_f (ld --wrap)
+#                                                          WRAP: calls of f go to __wrap_f (ld --wrap). The target "unit_tests" builds all
 #   ilmare_fuzz(NAME LIBS t…)                              tests/fuzz/fuzz_NAME.c, seeds in tests/fuzz/corpus/NAME; nothing
 #                                                          without ILMARE_FUZZ. The target "fuzz" builds all, into BUILD/fuzz/
 #
@@ -69,7 +69,15 @@ function(ilmare_test name)
 		target_link_options(test_${name} PRIVATE "-Wl,--wrap=${f}")
 	endforeach()
 	add_test(NAME ${name} COMMAND test_${name})
-	set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 60)
+	set(patience 60)
+	if(CMAKE_CROSSCOMPILING) # an emulated processor is ten times slower
+		set(patience 600)
+	endif()
+	set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${patience})
+	if(NOT TARGET unit_tests)
+		add_custom_target(unit_tests)
+	endif()
+	add_dependencies(unit_tests test_${name})
 endfunction()
 
 function(ilmare_fuzz name)

@@ -60,12 +60,14 @@ size_t json_utf8_length(const char *data, size_t len)
 bool json_utf8_valid(const char *data, size_t len)
 {
 	for (size_t i = 0; i < len;) {
-		if (data[i] > 0) { /* most text is plain */
+		/* Whether char has a sign depends on the processor. */
+		const unsigned char c = (unsigned char)data[i];
+		if (c != 0 && c < 0x80) { /* most text is plain */
 			i++;
 			continue;
 		}
 		size_t n = json_utf8_length(data + i, len - i);
-		if (n == 0 || data[i] == '\0')
+		if (n == 0 || c == 0)
 			return false;
 		i += n;
 	}
