@@ -19,6 +19,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/mqtt/agent.h"
+#include "common/notify.h"
 #include "common/turn.h"
 #include "common/version.h"
 
@@ -28,6 +29,7 @@ enum { STARTING_HOLD_MS = 10 * 1000, RUNNING_HOLD_MS = 2000 };
 struct app {
 	uv_loop_t *loop;
 	const cloud_options *options;
+	notify *notify;
 	char session[33];
 	node_settings *nodes;
 	controller *core;
@@ -167,6 +169,23 @@ static void on_done(void *ctx, uint64_t id, int code, const char *text, cJSON *o
 
 /* ---- from the broker ---- */
 
+/* What the service manager shows of us. */
+static void say_status(app *a)
+{
+	char words[512];
+
+	mqtt_agent_words(a->mqtt, words, sizeof words);
+	notify_status(a->notify, words);
+}
+
+static void on_problem(void *ctx)
+{
+	app *a = ctx;
+
+	if (!a->stopping)
+		say_status(a);
+}
+
 static void on_up(void *ctx, bool session_present)
 {
 	app *a = ctx;
@@ -174,6 +193,7 @@ static void on_up(void *ctx, bool session_present)
 	(void)session_present;
 	controller_secure(a->core, mqtt_client_is_secure(a->mqtt));
 	controller_link(a->core, true, clock_now());
+	say_status(a);
 	turn_go(&a->turn);
 }
 
@@ -350,8 +370,13 @@ static int start_cluster(app *a, error *err)
 
 static int start_link(app *a, error *err)
 {
-	struct mqtt_callbacks callbacks = {
-		.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch, .on_room = on_room};
+	struct mqtt_callbacks callbacks = {.ctx = a,
+		.on_up = on_up,
+		.on_down = on_down,
+		.on_problem = on_problem,
+		.on_message = on_message,
+		.on_batch = on_batch,
+		.on_room = on_room};
 	struct mqtt_subscription subscriptions[MQTT_SUBSCRIPTIONS_MAX];
 	char *will, **filters = topic_cloud_filters(a->options->mqtt.topic_root);
 	mqtt_agent agent = {.client_id = a->options->name, .subscriptions = subscriptions};
@@ -394,6 +419,7 @@ int app_start(uv_loop_t *loop, const cloud_options *options, app **out, error *e
 	a->options = options;
 	a->in_kube = strcmp(options->cluster, "kube") == 0;
 	*out = a;
+	a->notify = notify_new(loop);
 	turn_init(&a->turn, loop, act, wake, a);
 	start_core(a);
 	code = start_observe(a, err);
@@ -408,6 +434,8 @@ int app_start(uv_loop_t *loop, const cloud_options *options, app **out, error *e
 		return code;
 	}
 	turn_begin(&a->turn);
+	notify_ready(a->notify);
+	say_status(a);
 	return 0;
 }
 
@@ -418,6 +446,7 @@ void app_stop(app *a)
 	if (a->stopping)
 		return;
 	a->stopping = true;
+	notify_stopping(a->notify);
 	turn_end(&a->turn);
 	http_server_stop(a->http);
 	enrolment_stop(a->enrolment);
@@ -436,6 +465,7 @@ void app_free(app *a)
 	if (!a)
 		return;
 	mqtt_client_free(a->mqtt);
+	notify_free(a->notify);
 	uv_run(a->loop, UV_RUN_DEFAULT);
 	if (a->cluster)
 		a->cluster->ops->free(a->cluster);

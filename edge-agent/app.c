@@ -17,6 +17,7 @@
 #include "common/mem.h"
 #include "common/metrics.h"
 #include "common/mqtt/agent.h"
+#include "common/notify.h"
 #include "common/program.h"
 #include "common/turn.h"
 #include "common/version.h"
@@ -32,6 +33,7 @@ enum { LISTEN_FDS_START = 3 };
 struct app {
 	uv_loop_t *loop;
 	const edge_options *options;
+	notify *notify;
 	char session[33];
 	store *store;
 	edge_agent *agent;
@@ -139,6 +141,23 @@ static int64_t wake(void *ctx)
 
 /* ---- what happens ---- */
 
+/* What the service manager shows of us. */
+static void say_status(app *a)
+{
+	char words[512];
+
+	mqtt_agent_words(a->mqtt, words, sizeof words);
+	notify_status(a->notify, words);
+}
+
+static void on_problem(void *ctx)
+{
+	app *a = ctx;
+
+	if (!a->stopping)
+		say_status(a);
+}
+
 static void on_up(void *ctx, bool session_present)
 {
 	app *a = ctx;
@@ -146,6 +165,7 @@ static void on_up(void *ctx, bool session_present)
 	(void)session_present;
 	edge_agent_secure(a->agent, mqtt_client_is_secure(a->mqtt));
 	edge_agent_link(a->agent, true, clock_now());
+	say_status(a);
 	turn_go(&a->turn);
 }
 
@@ -378,8 +398,13 @@ static int start_api(app *a, error *err)
 
 static int start_link(app *a, error *err)
 {
-	struct mqtt_callbacks callbacks = {
-		.ctx = a, .on_up = on_up, .on_down = on_down, .on_message = on_message, .on_batch = on_batch, .on_room = on_room};
+	struct mqtt_callbacks callbacks = {.ctx = a,
+		.on_up = on_up,
+		.on_down = on_down,
+		.on_problem = on_problem,
+		.on_message = on_message,
+		.on_batch = on_batch,
+		.on_room = on_room};
 	char *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
 	struct mqtt_subscription subscriptions[] = {
 		{.filter = filter, .qos = 1, .no_local = true, .retain_as_published = true}, {.qos = 1, .no_local = true}};
@@ -404,6 +429,7 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 	a->loop = loop;
 	a->options = options;
 	*out = a;
+	a->notify = notify_new(loop);
 	a->transfer_program = options->transfer_program ? mem_strdup(options->transfer_program) : program_beside("ilmare-transfer");
 	turn_init(&a->turn, loop, act, wake, a);
 	code = start_core(a, err);
@@ -430,6 +456,8 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 	}
 	edge_agent_start(a->agent, clock_now());
 	turn_begin(&a->turn);
+	notify_ready(a->notify);
+	say_status(a);
 	return 0;
 }
 
@@ -440,6 +468,7 @@ void app_stop(app *a)
 	if (a->stopping)
 		return;
 	a->stopping = true;
+	notify_stopping(a->notify);
 	turn_end(&a->turn);
 	worker_api_stop(a->api);
 	if (a->files)
@@ -457,6 +486,7 @@ void app_free(app *a)
 	if (!a)
 		return;
 	mqtt_client_free(a->mqtt);
+	notify_free(a->notify);
 	uv_run(a->loop, UV_RUN_DEFAULT);
 	worker_api_free(a->api);
 	edge_agent_free(a->agent);

@@ -1,7 +1,9 @@
 /* The agents' use of the client: see agent.h. */
 #include "common/mqtt/agent.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/log.h"
 
@@ -58,6 +60,24 @@ void mqtt_agent_once(mqtt_client *client, struct mqtt_message m)
 	token = mqtt_client_publish(client, &m, &err);
 	if (token < 0 && token != ERROR_OFFLINE)
 		log_warn("mqtt", "cannot publish; it is asked for again", L_STR("topic", m.topic), L_STR("error", err.text));
+}
+
+void mqtt_agent_words(const mqtt_client *client, char *out, size_t size)
+{
+	const char *problem = mqtt_client_problem(client);
+	time_t since = (time_t)(mqtt_client_down_since(client) / 1000);
+	char stamp[32] = "?";
+	struct tm tm;
+
+	if (mqtt_client_state(client) == MQTT_UP) {
+		snprintf(out, size, "connected to %s", mqtt_client_broker(client));
+	} else if (!*problem) {
+		snprintf(out, size, "connecting to %s", mqtt_client_broker(client));
+	} else {
+		if (gmtime_r(&since, &tm))
+			strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &tm);
+		snprintf(out, size, "not connected since %s: %s", stamp, problem);
+	}
 }
 
 void mqtt_agent_stop(mqtt_client *client, const char *topic, const char *text)

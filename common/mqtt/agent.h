@@ -24,6 +24,9 @@ mqtt_client *mqtt_agent_start(uv_loop_t *loop, const mqtt_options *options, cons
 void mqtt_agent_say(mqtt_client *client, const char *topic, const char *text, bool retained);
 /* A request or its answer: QoS 0, not retained, and not worth anything after a while. */
 void mqtt_agent_once(mqtt_client *client, struct mqtt_message m);
+/* How the link is doing, in words that people and ilmare-enroll read, into out[size]: "connected to URL", "connecting to URL" (at first), or
+ * "not connected since TIME: REASON". */
+void mqtt_agent_words(const mqtt_client *client, char *out, size_t size);
 /* A last word at `topic`, retained, and the end of the client; see mqtt_client_stop. */
 void mqtt_agent_stop(mqtt_client *client, const char *topic, const char *text);
 

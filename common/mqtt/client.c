@@ -14,6 +14,7 @@
 
 #include <MQTTAsync.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/mqtt/client_internal.h"
@@ -78,7 +79,9 @@ void client__attempt_failed(mqtt_client *c, int reason, const char *text)
 	snprintf(c->problem, sizeof c->problem, "%s", text);
 	if (was_up && now - c->up_since >= GOOD_CONNECTION_MS)
 		backoff_reset(&c->backoff);
-	if (!was_up)
+	if (was_up)
+		c->down_since = clock_now().unix_ms;
+	else
 		c->failed++;
 	if (reason == REASON_SESSION_TAKEN_OVER) {
 		c->counters.takeovers++;
@@ -104,6 +107,8 @@ void client__attempt_failed(mqtt_client *c, int reason, const char *text)
 		if (c->cb.on_refused)
 			c->cb.on_refused(c->cb.ctx, MQTT_REFUSED_CONNECT, NULL, reason, c->problem);
 	}
+	if (c->cb.on_problem)
+		c->cb.on_problem(c->cb.ctx);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -256,6 +261,7 @@ void mqtt_client_start(mqtt_client *c)
 	if (c->started || c->stopping)
 		return;
 	c->started = true;
+	c->down_since = clock_now().unix_ms;
 	for (size_t i = 0; i < c->settings->c.n_brokers; i++)
 		if (!c->settings->brokers[i].tls && !c->settings->brokers[i].loopback)
 			log_warn("mqtt", "insecure: this broker is reached without TLS, anyone on the way can read and change everything",
@@ -384,6 +390,16 @@ bool mqtt_client_is_secure(const mqtt_client *c)
 const char *mqtt_client_problem(const mqtt_client *c)
 {
 	return c->problem;
+}
+
+const char *mqtt_client_broker(const mqtt_client *c)
+{
+	return c->settings->c.brokers[c->broker];
+}
+
+int64_t mqtt_client_down_since(const mqtt_client *c)
+{
+	return c->down_since;
 }
 
 const struct mqtt_counters *mqtt_client_counters(const mqtt_client *c)

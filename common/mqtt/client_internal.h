@@ -24,6 +24,7 @@ struct mqtt_client {
 	size_t broker;    /* of the present attempt */
 	struct backoff backoff;
 	uint64_t retry_at, up_since, armed_at;
+	int64_t down_since; /* wall clock */
 
 	struct broker_limits limits;
 	struct liveness liveness;

@@ -71,6 +71,8 @@ struct mqtt_callbacks {
 	void (*on_up)(void *ctx, bool session_present);
 	/* The connection is lost: every token is void, no on_published follows for it. Not called for attempts that fail. */
 	void (*on_down)(void *ctx, const char *reason);
+	/* An attempt failed, or a connection is lost (then after on_down): mqtt_client_problem is new. For who shows it. */
+	void (*on_problem)(void *ctx);
 	/* The strings and bytes are the client's, until the callback returns. Payloads over max_payload never get here. */
 	void (*on_message)(void *ctx, const struct mqtt_message *m);
 	/* After the last message of what came at once: the place to commit or to write down what the messages changed. */
@@ -155,6 +157,10 @@ const char *mqtt_state_name(enum mqtt_state state);
 bool mqtt_client_is_secure(const mqtt_client *client);
 /* Why the last attempt or connection failed, "" if none did; the client's, until the next call of the loop. */
 const char *mqtt_client_problem(const mqtt_client *client);
+/* Address of the present attempt or connection, as configured; of the first one before there was any. */
+const char *mqtt_client_broker(const mqtt_client *client);
+/* Since when it is not up: the end of the last connection, else the client's start; wall clock, for people. */
+int64_t mqtt_client_down_since(const mqtt_client *client);
 const struct mqtt_counters *mqtt_client_counters(const mqtt_client *client);
 
 #endif
