@@ -23,6 +23,7 @@
 #include "common/version.h"
 #include "edge-agent/core/agent.h"
 #include "edge-agent/credential_file.h"
+#include "edge-agent/enrolment.h"
 #include "edge-agent/files.h"
 #include "edge-agent/observe.h"
 #include "edge-agent/store/store.h"
@@ -40,6 +41,7 @@ struct app {
 	files *files;
 	worker_api *api;
 	mqtt_client *mqtt;
+	enrolment *enrolment; /* NULL: none */
 	turn turn;
 	bool stopping;
 	uint64_t keys_serial; /* of the keys that file work began with last */
@@ -47,6 +49,7 @@ struct app {
 	char *presence_topic;
 	bool rival;        /* another agent of this name was born; to be acted on after the batch */
 	char problem[480]; /* of the last commit; "" if it went well */
+	char waits[600];   /* for on_ready */
 };
 
 /* ---- performing ---- */
@@ -262,15 +265,21 @@ static bool on_ready(void *ctx, const char **why)
 {
 	app *a = ctx;
 
+	const char *certificate = a->enrolment ? enrolment_problem(a->enrolment) : NULL;
+
 	*why = a->problem;
-	return a->problem[0] == 0;
+	if (a->problem[0] == 0 && certificate) {
+		snprintf(a->waits, sizeof a->waits, "waits for a certificate: %s", certificate);
+		*why = a->waits;
+	}
+	return a->problem[0] == 0 && !certificate;
 }
 
 static void on_metrics(void *ctx, buf *out)
 {
 	app *a = ctx;
 
-	observe_print(a->agent, a->mqtt, out);
+	observe_print(a->agent, a->mqtt, a->enrolment, out);
 }
 
 /* ---- life ---- */
@@ -408,16 +417,45 @@ static int start_link(app *a, error *err)
 	char *will, *filter = topic_edge_filter(a->options->mqtt.topic_root, a->options->node);
 	struct mqtt_subscription subscriptions[] = {
 		{.filter = filter, .qos = 1, .no_local = true, .retain_as_published = true}, {.qos = 1, .no_local = true}};
+	mqtt_options mqtt = a->options->mqtt;
+	char *own = a->options->enrolment_url ? enrolment_file(a->options->state_dir) : NULL;
 	mqtt_agent agent = {
 		.client_id = a->options->node, .certificate_name = a->options->node, .subscriptions = subscriptions, .n_subscriptions = 2};
 
 	edge_agent_will(a->agent, &a->presence_topic, &will);
 	agent.presence = subscriptions[1].filter = a->presence_topic;
 	agent.will = will;
-	a->mqtt = mqtt_agent_start(a->loop, &a->options->mqtt, &agent, &callbacks, err);
+	if (own)
+		mqtt.cert_file = own;
+	a->mqtt = mqtt_agent_start(a->loop, &mqtt, &agent, &callbacks, err);
+	free(own);
 	free(will);
 	free(filter);
 	return a->mqtt ? 0 : err->code;
+}
+
+static void on_certificate(void *ctx)
+{
+	app *a = ctx;
+
+	mqtt_client_retry(a->mqtt);
+}
+
+static void start_enrolment(app *a)
+{
+	const edge_options *o = a->options;
+	enrolment_config config = {.url = o->enrolment_url,
+		.node = o->node,
+		.token_file = o->enrolment_token_file,
+		.ca_file = o->mqtt.ca_file,
+		.state_dir = o->state_dir,
+		.seed = clock_random_seed()};
+	enrolment_events events = {.ctx = a, .certificate = on_certificate};
+	char *found = o->enrolment_program ? mem_strdup(o->enrolment_program) : program_beside("ilmare-certificate");
+
+	config.program = found;
+	a->enrolment = enrolment_start(a->loop, &config, &events);
+	free(found);
 }
 
 int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *err)
@@ -450,6 +488,8 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 	}
 	if (code == 0)
 		code = start_link(a, err);
+	if (code == 0 && options->enrolment_url)
+		start_enrolment(a);
 	if (code != 0) {
 		app_stop(a);
 		return code;
@@ -471,6 +511,7 @@ void app_stop(app *a)
 	notify_stopping(a->notify);
 	turn_end(&a->turn);
 	worker_api_stop(a->api);
+	enrolment_stop(a->enrolment);
 	if (a->files)
 		files_stop(a->files);
 	if (!a->mqtt)
@@ -490,6 +531,7 @@ void app_free(app *a)
 	uv_run(a->loop, UV_RUN_DEFAULT);
 	worker_api_free(a->api);
 	edge_agent_free(a->agent);
+	enrolment_free(a->enrolment);
 	store_close(a->store);
 	free(a->presence_topic);
 	free(a->transfer_program);

@@ -53,13 +53,26 @@ static metric_row transfer_rows[] = {
 	{MOVED(bytes), METRIC_COUNTER, "ilmare_edge_transfer_bytes_total", "Bytes of files that were fetched or sent.", NULL},
 };
 
-void observe_print(const edge_agent *agent, const mqtt_client *mqtt, buf *out)
+#define ENROLMENT(field) offsetof(enrolment_counters, field)
+static metric_row enrolment_rows[] = {
+	{ENROLMENT(ends_in_s), METRIC_GAUGE, "ilmare_edge_certificate_ends_seconds",
+		"Seconds until this device's certificate ends; 0 if there is none or it is over.", NULL},
+	{ENROLMENT(attempts), METRIC_COUNTER, "ilmare_edge_enrolments_total", "Attempts to get a certificate, renewals included.", NULL},
+	{ENROLMENT(failures), METRIC_COUNTER, "ilmare_edge_enrolment_failures_total", "Those that brought none, or none that is better.", NULL},
+};
+
+void observe_print(const edge_agent *agent, const mqtt_client *mqtt, const enrolment *e, buf *out)
 {
+	enrolment_counters enrolments;
 	edge_counters counters = {0};
 	transfer_counters transfers;
 
 	transfer_count(&transfers);
 	metrics_set_rows(transfer_rows, sizeof transfer_rows / sizeof transfer_rows[0], &transfers);
+	if (e) {
+		enrolment_count(e, &enrolments);
+		metrics_set_rows(enrolment_rows, sizeof enrolment_rows / sizeof enrolment_rows[0], &enrolments);
+	}
 	edge_agent_counters(agent, &counters);
 	metrics_set_rows(core_rows, sizeof core_rows / sizeof core_rows[0], &counters);
 	mqtt_metrics_set(mqtt);

@@ -5,7 +5,8 @@
 #include "common/buf.h"
 #include "common/mqtt/mqtt.h"
 #include "edge-agent/core/agent.h"
+#include "edge-agent/enrolment.h"
 
-void observe_print(const edge_agent *agent, const mqtt_client *mqtt, buf *out);
+void observe_print(const edge_agent *agent, const mqtt_client *mqtt, const enrolment *e, buf *out);
 
 #endif

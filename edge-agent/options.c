@@ -14,6 +14,9 @@
 #define MINUTE INT64_C(60000)
 #define DAY (24 * 60 * MINUTE)
 
+/* A common name's, in X.520. */
+enum { CERTIFICATE_NAME_MAX = 64 };
+
 static const config_row rows[] = {
 	{.key = "node",
 		.type = CONFIG_STRING,
@@ -165,6 +168,23 @@ static const config_row rows[] = {
 		.help = "Where keys of object stores are held: in memory alone, and asked for after a restart, or on the disk too, in a file in "
 				"stateDir "
 				"that only this user can read, so that a device that starts without a link can go on."},
+	{.key = "enrolment.url",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment_url),
+		.help = "Where this device gets its certificate: https://host:port of the cloud agent's enrolment, whose own certificate is "
+				"checked with "
+				"mqtt.caFile. The certificate and its key are kept in tls/node.pem in stateDir, renewed in time, and used in place of "
+				"mqtt.certFile. Default: none, mqtt.certFile counts."},
+	{.key = "enrolment.tokenFile",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment_token_file),
+		.help =
+			"File whose first line proves which node this is: a one-time token, or the token of the pod. Read at each try; not needed for "
+			"renewals."},
+	{.key = "enrolment.program",
+		.type = CONFIG_STRING,
+		.offset = AT(enrolment_program),
+		.help = "Path of ilmare-certificate, which asks. Not set, it is looked for beside this program, and then in PATH."},
 	{.key = "provisional.max",
 		.type = CONFIG_INT,
 		.offset = AT(provisional_max),
@@ -212,6 +232,22 @@ static void check_token(const edge_options *o, config_rules *rules)
 	file_secret_free(token);
 }
 
+static void check_enrolment(const edge_options *o, config_rules *rules)
+{
+	const char *url = o->enrolment_url;
+
+	if (!url)
+		return;
+	if (!endpoint_url_valid(url) || strncmp(url, "https://", 8) != 0)
+		config_broken(rules, "enrolment.url", NULL, "\"%.100s\" is not a url such as https://broker.example.org:8443", url);
+	if (o->node && strlen(o->node) > CERTIFICATE_NAME_MAX)
+		config_broken(rules, "enrolment.url", "node", "a certificate has room for a name of %d characters, and node has more",
+			CERTIFICATE_NAME_MAX);
+	if (o->mqtt.cert_file)
+		config_broken(rules, "mqtt.certFile", "enrolment.url",
+			"is set together with enrolment.url, whose certificate is kept in stateDir; take one away");
+}
+
 static void check(const void *target, config_rules *rules)
 {
 	const edge_options *o = target;
@@ -223,6 +259,7 @@ static void check(const void *target, config_rules *rules)
 		config_broken(rules, "timeZone", NULL, "\"%.100s\" is no zone of this system (its zones are those of the package tzdata)",
 			o->time_zone);
 	mqtt_options_check(&o->mqtt, rules);
+	check_enrolment(o, rules);
 	if (!topic_root_valid(o->mqtt.topic_root))
 		config_broken(rules, "mqtt.topicRoot", NULL, TOPIC_ROOT_RULE, o->mqtt.topic_root ? o->mqtt.topic_root : "");
 	if (o->retry_max_ms < o->retry_min_ms)

@@ -33,6 +33,7 @@ typedef struct edge_options {
 	int64_t result_grace_ms;
 	char *remote_dir, *transfer_program; /* NULL: the defaults */
 	char *credentials_keep;
+	char *enrolment_url, *enrolment_token_file, *enrolment_program; /* NULL: none; none; the default */
 	int64_t provisional_max, provisional_bytes_max, provisional_ms;
 } edge_options;
 

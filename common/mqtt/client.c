@@ -377,6 +377,16 @@ void mqtt_client_yield(mqtt_client *c, const char *why)
 		client__attempt_failed(c, REASON_SESSION_TAKEN_OVER, why);
 }
 
+void mqtt_client_retry(mqtt_client *c)
+{
+	if (c->stopping || c->state == MQTT_UP)
+		return;
+	backoff_reset(&c->backoff);
+	c->retry_at = uv_now(c->loop);
+	if (c->state == MQTT_WAITING)
+		client__arm(c, c->retry_at);
+}
+
 enum mqtt_state mqtt_client_state(const mqtt_client *c)
 {
 	return c->state;

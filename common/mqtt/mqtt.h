@@ -151,6 +151,9 @@ void mqtt_client_free(mqtt_client *client); /* NULL is fine */
  * the connection. Nothing happens unless it is up. */
 void mqtt_client_yield(mqtt_client *client, const char *why);
 
+/* What kept it from connecting may be gone, as it may be with a new certificate: if it is not connected, the next attempt is made as soon as the
+ * present one is over, and the wait after a failure starts small again. */
+void mqtt_client_retry(mqtt_client *client);
 enum mqtt_state mqtt_client_state(const mqtt_client *client);
 const char *mqtt_state_name(enum mqtt_state state);
 /* Up, by TLS (which always verifies the broker's certificate and name). */

@@ -12,7 +12,7 @@ VALUES_THAT_ARE_WRONG = {
     "lcServer": "nonsense", "nodes": "7", "observe.host": "nonsense", "observe.port": "70000", "documents.slowTimer": "1ms", "rounds.backoffMin": "x",
     "rounds.backoffMax": "-1s", "workers.startTimeout": "1ms", "workers.reportedRunning": "1ms", "workers.maxRestarts": "-1",
     "workers.nodeSilenceLimit": "-1s", "status.conditionsMax": "1", "enrolment.port": "70000", "enrolment.host": "nonsense", "enrolment.serviceAccount": "x",
-    "enrolment.secretPrefix": "A_B", "enrolment.lifetime": "9s", "enrolment.denied": "[A_B]", "enrolment.reserved": "[A_B]",
+    "enrolment.secretPrefix": "A_B", "enrolment.lifetime": "1s", "enrolment.denied": "[A_B]", "enrolment.reserved": "[A_B]",
 }
 ANY_TEXT = {"name", "mqtt.username", "mqtt.caFile", "mqtt.certFile", "local.manifestsDir", "local.stateDir", "local.supervisor", "kube.kubeconfig",
             "kube.context", "kube.namespaces", "kube.lease", "kube.leaseNamespace", "kube.storageImage", "enrolment.certFile", "enrolment.keyFile", "enrolment.authorityCert", "enrolment.authorityKey"}

@@ -20,8 +20,9 @@ VALUES_THAT_ARE_WRONG = {
     "workers.tokenFile": "/none", "workers.port": "70000", "workers.bodyMax": "2MiB", "workers.connections": "0", "workers.requestTime": "1ms", "workers.resultGrace": "x",
     "observe.port": "-2", "dataset.checkOnArrival": "1.5", "dataset.lookPeriod": "1ms", "dataset.statusPeriod": "1ms", "dataset.lineMax": "1",
     "dataset.roundMax": "1", "dataset.roundsKept": "-1", "deploy.kept": "0", "credentials.keep": "cloud", "provisional.max": "0", "provisional.bytesMax": "1", "provisional.keep": "1s",
+    "enrolment.url": "http://x",
 }
-ANY_TEXT = {"stateDir", "remote.dir", "remote.program", "mqtt.username", "mqtt.caFile", "mqtt.certFile"}
+ANY_TEXT = {"stateDir", "remote.dir", "remote.program", "mqtt.username", "mqtt.caFile", "mqtt.certFile", "enrolment.tokenFile", "enrolment.program"}
 RULES_BETWEEN = {"mqtt.reconnectMax": {"reconnectMin": "3s", "reconnectMax": "2s"}, "outbox.retryMax": {"retryMin": "3s", "retryMax": "2s"},
                  "mqtt.keyFile": {"x": None, "keyFile": "/k"}, "mqtt.passwordFile": {"x": None, "passwordFile": "/dev/null"}}
 

@@ -52,15 +52,19 @@ class Enrolment:
     def __init__(self, case):
         self.case, self.api, self.ns, self.world, self.cluster = case, case.api, case.ns, case.world, case.cluster
         self.path = self.world.path
-        self.broker = self.world.broker()
-        self.devices = Authority(self.path / "devices", "Test devices")
-        self.site = Authority(self.path / "site", "Test site")  # of the endpoint
+        self.parts()
         self.tls = self.path / "endpoint"
         self.tls.mkdir()
         self.install(*self.site.sign("/CN=enrolment", SAN))
         self.port, self.numbers = free_port(), itertools.count(1)
         for account in (ACCOUNT, "other"):
             self.api.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": self.ns}})
+
+    def parts(self):
+        """The broker, the authority of devices, and that of the endpoint."""
+        self.broker = self.world.broker()
+        self.devices = Authority(self.path / "devices", "Test devices")
+        self.site = Authority(self.path / "site", "Test site")
 
     def install(self, certificate, key):
         """The endpoint's, as a mounted Secret is exchanged."""

@@ -349,7 +349,7 @@ class Renewal(EnrolmentCase):
         self.e.refused(self.e.renew("edge-1", self.certificate, self.request.key, signed="another text"), "not signed by the key")
 
     def test_over(self):
-        self.begin(enrolment_lifetime="10s")
+        self.begin(enrolment_lifetime="2s")
         until(lambda: self.e.renew("edge-1", self.certificate, self.request.key)[0] == 403, "it ends", interval=0.3)
         self.e.refused(self.e.renew("edge-1", self.certificate, self.request.key), "out of its time")
 
