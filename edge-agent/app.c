@@ -144,21 +144,24 @@ static int64_t wake(void *ctx)
 
 /* ---- what happens ---- */
 
-/* What the service manager shows of us. */
+/* What the service manager shows of us. Without a certificate there is no link, and the reason is not at the broker. */
 static void say_status(app *a)
 {
+	const char *certificate = a->enrolment ? enrolment_problem(a->enrolment) : NULL;
 	char words[512];
 
-	mqtt_agent_words(a->mqtt, words, sizeof words);
+	if (a->stopping)
+		return;
+	if (certificate && mqtt_client_state(a->mqtt) != MQTT_UP)
+		snprintf(words, sizeof words, "no certificate yet: %s", certificate);
+	else
+		mqtt_agent_words(a->mqtt, words, sizeof words);
 	notify_status(a->notify, words);
 }
 
 static void on_problem(void *ctx)
 {
-	app *a = ctx;
-
-	if (!a->stopping)
-		say_status(a);
+	say_status(ctx);
 }
 
 static void on_up(void *ctx, bool session_present)
@@ -441,6 +444,14 @@ static void on_certificate(void *ctx)
 	mqtt_client_retry(a->mqtt);
 }
 
+static void on_enrolment(void *ctx)
+{
+	app *a = ctx;
+
+	if (a->enrolment) /* else it is just being made, and app_start says how it is */
+		say_status(a);
+}
+
 static void start_enrolment(app *a)
 {
 	const edge_options *o = a->options;
@@ -450,7 +461,7 @@ static void start_enrolment(app *a)
 		.ca_file = o->mqtt.ca_file,
 		.state_dir = o->state_dir,
 		.seed = clock_random_seed()};
-	enrolment_events events = {.ctx = a, .certificate = on_certificate};
+	enrolment_events events = {.ctx = a, .certificate = on_certificate, .changed = on_enrolment};
 	char *found = o->enrolment_program ? mem_strdup(o->enrolment_program) : program_beside("ilmare-certificate");
 
 	config.program = found;

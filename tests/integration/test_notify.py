@@ -113,6 +113,23 @@ class Notify(Case):
         broker = self.world.broker()
         self.lives(self.world.cloud(broker, start=False, env=self.manager.env))
 
+    def test_a_device_without_a_certificate_says_why(self):
+        token, url = self.world.path / "token", f"https://127.0.0.1:{free_port()}"
+        edge = self.world.edge(None, start=False, env=self.manager.env, mqtt_brokers=f"mqtts://127.0.0.1:{free_port()}", enrolment_url=url,
+                               enrolment_token_file=token)
+        edge.start(wait=False)
+        self.assertEqual(self.manager.wait("STATUS=.*"), ["READY=1", f"STATUS=no certificate yet: there is no token to ask with: {token}"])
+        self.assertEqual(edge.end(signal.SIGTERM), 0)
+        self.manager.drain()
+        token.write_text("x" * 40 + "\n")
+        token.chmod(0o600)
+        edge.start(wait=False)
+        self.assertEqual(self.manager.wait("STATUS=.*"), ["READY=1", f"STATUS=no certificate yet: asking {url}"])
+        said = self.manager.wait("STATUS=.*")[-1]
+        self.assertRegex(said, f"^STATUS=no certificate yet: .*{url[8:].replace(':', '.*')}")
+        self.assertNotIn("x" * 40, said)
+        self.assertEqual(edge.end(signal.SIGTERM), 0)
+
     def test_a_start_that_fails_is_not_ready(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
