@@ -14,6 +14,14 @@ one job). Called once, from checks.yaml.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if and (not $v.broker.enabled) $v.enrolment.enabled (hasPrefix "mqtts:" (first ($v.broker.external.deviceAddresses | default $v.broker.external.addresses | default (list "")))) -}}
+{{- if not $v.broker.external.ca -}}
+{{- fail "\n\nilmare: devices that enrol check the broker and the enrolment with one file, so the authority of the other broker has to be known.\nGive it as PEM, also if it is a public one: --set-file broker.external.ca=FILE. Or let no device enrol: --set enrolment.enabled=false\n" -}}
+{{- end -}}
+{{- if eq $v.certificates.source "cert-manager" -}}
+{{- fail "\n\nilmare: cert-manager cannot put the authorities of enrolment and of another broker into one file. Use certificates.source=chart or existing\n" -}}
+{{- end -}}
+{{- end -}}
 {{- if and $v.broker.enabled $v.broker.external.addresses -}}
 {{- fail "\n\nilmare: broker.external.addresses is set, and the chart's own broker is on as well. Set broker.enabled=false to use the other one\n" -}}
 {{- end -}}

@@ -77,13 +77,13 @@ helm.sh/hook-weight: {{ . | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 {{- end -}}
 
-{{/* A container that asks something of the broker as the node helm-test, and ends when the answer is there. Called with a dict: root, name, qos,
-topic, answer, message, more. */}}
-{{- define "ilmare.ask" }}
+{{/* A container that says something to the broker as the node helm-test. Called with a dict: root, name, topic, and what the program is told
+beside that (more); with an answer's topic it ends when the answer is there. */}}
+{{- define "ilmare.say" -}}
 - name: {{ .name }}
   image: {{ include "ilmare.image" (list .root .root.Values.broker.image) }}
   imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-  command: [/usr/bin/mosquitto_rr]
+  command: [{{ .answer | empty | ternary "/usr/bin/mosquitto_pub" "/usr/bin/mosquitto_rr" }}]
   args:
     - -V
     - mqttv5
@@ -99,25 +99,23 @@ topic, answer, message, more. */}}
     - /tls/tls.crt
     - --key
     - /tls/tls.key
-    - -W
-    - "60"
-    - -q
-    - {{ .qos | quote }}
     - -t
     - {{ .topic | quote }}
+    {{- with .answer }}
     - -e
-    - {{ .answer | quote }}
+    - {{ . | quote }}
+    - -W
+    - "30"
+    - -v
+    {{- end }}
     {{- range .more }}
     - {{ . | quote }}
     {{- end }}
-    - -m
-    - {{ .message | quote }}
-    - -v
   resources:
     requests: {cpu: 10m, memory: 16Mi}
     limits: {memory: 64Mi}
   securityContext:
-    {{- include "ilmare.containerSecurity" . | nindent 4 }}
+    {{- include "ilmare.containerSecurity" .root | nindent 4 }}
   volumeMounts:
     - {name: tls, mountPath: /tls, readOnly: true}
 {{- end -}}

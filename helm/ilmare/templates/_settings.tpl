@@ -10,7 +10,7 @@ The agents' configuration files: what the chart knows, and over it cloud.setting
 {{- $_ := set $mqtt "certFile" "/etc/ilmare/tls/tls.crt" -}}
 {{- $_ := set $mqtt "keyFile" "/etc/ilmare/tls/tls.key" -}}
 {{- end -}}
-{{- if or .Values.broker.enabled $x.caSecret -}}{{- $_ := set $mqtt "caFile" "/etc/ilmare/broker-ca/ca.crt" -}}{{- end -}}
+{{- if or .Values.broker.enabled $x.ca -}}{{- $_ := set $mqtt "caFile" "/etc/ilmare/broker-ca/ca.crt" -}}{{- end -}}
 {{- if not .Values.broker.enabled -}}
 {{- if $x.cloudAuthSecret -}}{{- $_ := set $mqtt "passwordFile" "/etc/ilmare/broker-auth/password" -}}{{- end -}}
 {{- if $x.insecure -}}{{- $_ := set $mqtt "insecure" true -}}{{- end -}}
@@ -35,7 +35,7 @@ The agents' configuration files: what the chart knows, and over it cloud.setting
 {{- define "ilmare.edgeSettings" -}}
 {{- $x := .Values.broker.external -}}
 {{- $mqtt := dict "brokers" (include "ilmare.deviceBrokers" . | fromJsonArray) "topicRoot" .Values.mqtt.topicRoot -}}
-{{- if or .Values.broker.enabled $x.caSecret .Values.enrolment.enabled -}}{{- $_ := set $mqtt "caFile" "/etc/ilmare/ca/ca.crt" -}}{{- end -}}
+{{- if or .Values.broker.enabled $x.ca .Values.enrolment.enabled -}}{{- $_ := set $mqtt "caFile" "/etc/ilmare/ca/ca.crt" -}}{{- end -}}
 {{- if not .Values.broker.enabled -}}
 {{- if $x.deviceAuthSecret -}}{{- $_ := set $mqtt "passwordFile" "/etc/ilmare/broker-auth/password" -}}{{- end -}}
 {{- if $x.insecure -}}{{- $_ := set $mqtt "insecure" true -}}{{- end -}}
