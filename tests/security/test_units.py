@@ -4,15 +4,21 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import unittest
 
 import sandbox
-from lab import ROOT
+from lab import ROOT, SecureBroker
 from agents import PATIENCE, build_dir, own_mounts, program
 from case import Case, main
+from test_notify import Manager
 from whole import Whole
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "package"))
+
+from enrolling import TOKEN, Endpoint  # noqa: E402
+
 UNITS = build_dir() / "systemd"
 
 
@@ -48,6 +54,16 @@ class Units(Case):
         for name in ("ilmare-edge", "ilmare-cloud"):
             service = sandbox.settings(UNITS / f"{name}.service")
             self.assertEqual((service["User"], service["Group"]), (["ilmare"], ["ilmare"]))
+
+    def test_they_are_watched_and_wait_for_settings(self):
+        for name in ("edge", "cloud"):
+            unit = UNITS / f"ilmare-{name}.service"
+            service = sandbox.settings(unit)
+            self.assertEqual((service["Type"], service["Restart"]), (["notify"], ["always"]))
+            self.assertIn(int(service["WatchdogSec"][0]), range(60, 300))
+            # It is the agent itself that speaks to the manager, and no child of it.
+            self.assertNotIn("NotifyAccess", service)
+            self.assertIn(f"\nConditionPathExists=/etc/ilmare/{name}.yaml\n", unit.read_text())
 
     def test_folders_are_those_of_the_defaults(self):
         for name, setting in (("ilmare-edge", "stateDir"), ("ilmare-cloud", "local.stateDir")):
@@ -96,6 +112,30 @@ class Units(Case):
             state = whole.topics.wait(whole.over(number), f"round {number} is over", patience=60).document
             self.assertEqual(state["deployed"]["round"], number)
         whole.check_samples()
+        self.assertEqual(edge.stop(), 0)
+
+    def test_a_certificate_within_the_edge_units_bounds(self):
+        """The child that asks for it has them, too; and the manager is heard of it."""
+        broker = SecureBroker(self.world).start()
+        endpoint = Endpoint(broker.pki)
+        self.addCleanup(endpoint.close)
+        manager = Manager(self.world.path / "manager")
+        self.addCleanup(manager.socket.close)
+        (self.world.path / "manager").chmod(0o777)
+        state, token, authority = (self.world.path / name for name in ("edge-1.state", "token", "ca.crt"))
+        state.mkdir()
+        token.write_text(f"{TOKEN}\n")
+        authority.write_bytes((broker.pki.folder("broker") / "ca.crt").read_bytes())
+        for each in (state, token):
+            os.chown(each, sandbox.UID, sandbox.GID)
+        token.chmod(0o600)
+        authority.chmod(0o644)
+        edge = self.world.edge(broker, start=False, prefix=self.sandbox(state), env=manager.env, mqtt_ca_file=authority,
+                               enrolment_url=endpoint.url, enrolment_token_file=token)
+        edge.start(wait=False)
+        heard = manager.wait(rf"STATUS=connected to {re.escape(broker.url)}")
+        self.assertEqual(heard[0], "READY=1")
+        self.assertEqual((state / "tls" / "node.pem").stat().st_mode & 0o777, 0o600)
         self.assertEqual(edge.stop(), 0)
 
 
