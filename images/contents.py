@@ -171,8 +171,8 @@ def system_entries():
         "etc/group": Entry(data=GROUP.encode()),
         "etc/nsswitch.conf": Entry(data=NSSWITCH.encode()),
         # Where OpenSSL looks unless it is told otherwise.
-        "usr/lib/ssl/cert.pem": Entry(link=f"/{BUNDLE}"),
-        "usr/lib/ssl/certs": Entry(link="/etc/ssl/certs"),
+        "usr/lib/ssl/cert.pem": Entry(link=f"../../../{BUNDLE}"),
+        "usr/lib/ssl/certs": Entry(link="../../../etc/ssl/certs"),
         "usr/share/doc/ilmare/copyright": Entry(data=(ROOT / "LICENSE").read_bytes()),
         "tmp": Entry(mode=0o1777),
         "run": Entry(),
@@ -184,7 +184,7 @@ def system_entries():
 
 def common_entries(files):
     """Of the packages that each image has: package -> entries."""
-    zones = {p for p in files.below("tzdata", "usr/share/zoneinfo") if p.split("/")[3] not in ("posix", "right")}
+    zones = {p for p in files.below("tzdata", "usr/share/zoneinfo") if p.split("/")[3] not in ("posix", "right", "localtime")}
     release = {"etc/debian_version", "etc/os-release", "usr/lib/os-release"} | files.below("base-files", "usr/share/common-licenses")
     bundle = b"".join(files.at[p][1].read_bytes().rstrip(b"\n") + b"\n" for p in sorted(files.below("ca-certificates", "usr/share/ca-certificates")))
     return {
