@@ -21,7 +21,7 @@
 #define ENROLMENT_PATH "/enrolment/v1/node"
 
 /* LOOK_MS: how often the files are looked at. A request may wait for three answers of the API server, 10 s each. */
-enum { LOOK_MS = 5000, CONNECTIONS = 128, REQUEST_MS = 10 * 1000, ANSWER_MS = 35 * 1000, LINES_PER_SECOND = 1, LINES_BURST = 50 };
+enum { LOOK_MS = 2000, CONNECTIONS = 128, REQUEST_MS = 10 * 1000, ANSWER_MS = 35 * 1000, LINES_PER_SECOND = 1, LINES_BURST = 50 };
 
 typedef struct visit visit;
 

@@ -137,7 +137,9 @@ static void each_step(bool renewal)
 		assert_true(present(dir, &killed) || !renewal);
 		run(dir);
 		assert_true(present(dir, &after));
+		/* And no key gets a second certificate. */
 		assert_false(digest_equal(&after, &before));
+		assert_false(digest_equal(&after, &killed));
 		assert_int_equal(mode_of(dir, "node.pem"), 0600);
 		assert_int_equal(mode_of(dir, "node.key.new"), 0);
 		assert_int_equal(mode_of(dir, ""), 0700);
