@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import statistics
 import time
 
 from agents import PATIENCE, free_port
@@ -91,10 +92,12 @@ class Notify(Case):
         self.manager.wait("READY=1")
         times = []
         while len(times) < 5:
-            if self.manager.next() == "WATCHDOG=1":
+            message = self.manager.next()
+            self.assertIsNotNone(message, "a sign of life")
+            if message == "WATCHDOG=1":
                 times.append(time.monotonic())
-        for before, after in zip(times, times[1:]):
-            self.assertLess(after - before, max(WATCHDOG, PATIENCE / 20))
+        # A busy machine may be late once.
+        self.assertLess(statistics.median(after - before for before, after in zip(times, times[1:])), WATCHDOG)
         self.assertGreater(times[-1] - times[0], WATCHDOG)  # and not all at once
         os.kill(agent.pid, signal.SIGSTOP)
         try:

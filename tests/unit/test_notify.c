@@ -105,6 +105,21 @@ static void count_handle(uv_handle_t *handle, void *n)
 	++*(int *)n;
 }
 
+static void take_repeat(uv_handle_t *handle, void *ms)
+{
+	if (handle->type == UV_TIMER)
+		*(uint64_t *)ms = uv_timer_get_repeat((uv_timer_t *)handle);
+}
+
+/* Of the only timer there is. */
+static uint64_t interval_ms(fixture *f)
+{
+	uint64_t ms = 0;
+
+	uv_walk(&f->loop, take_repeat, &ms);
+	return ms;
+}
+
 static int handles(fixture *f)
 {
 	int n = 0;
@@ -200,6 +215,7 @@ static void test_signs_of_life(void **state)
 	assert_string_equal(heard(f), "");
 	notify_ready(f->notify);
 	assert_string_equal(heard(f), "READY=1");
+	assert_int_equal(interval_ms(f), 20);
 	run_for(f, 110);
 	while (strcmp(heard(f), "WATCHDOG=1") == 0)
 		n++;
