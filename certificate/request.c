@@ -104,7 +104,7 @@ static char *date_now(char out[32])
 	struct tm tm;
 
 	if (!gmtime_r(&now, &tm) || strftime(out, 32, "%Y-%m-%d %H:%M UTC", &tm) == 0)
-		strcpy(out, "?");
+		memcpy(out, "?", 2);
 	return out;
 }
 

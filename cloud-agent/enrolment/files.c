@@ -39,7 +39,7 @@ static int pair_read(const char *cert, const char *key, const char *setting, pai
 	sha256_add(sum, out->key.data, out->key.len);
 	sha256_end(sum, &now);
 	sha256_free(sum);
-	if (code == 0 && digest_equal(&now, seen))
+	if (digest_equal(&now, seen)) /* what is wrong with it was said */
 		return 0;
 	*seen = now;
 	return code == 0 ? 1 : (error_prefix(err, "%s", setting), code);

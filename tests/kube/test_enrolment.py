@@ -1,15 +1,18 @@
 """A node gets a certificate for its own name and nobody else's: at a real API server, with real tokens of pods, and the rules of rbac.yaml in force."""
 
+import os
 import pathlib
 import re
+import shutil
 import socket
 import ssl
+import subprocess
 import threading
 import warnings
 
 from kube_case import Case, main, setUpModule  # noqa: F401
 
-from agents import free_port, until
+from agents import free_port, program, until
 from api import meta
 from cluster import Authority, openssl
 from enrolment import PREFIX, SAN, Enrolment, facts
@@ -371,6 +374,26 @@ class Renewal(EnrolmentCase):
 
 class Program(EnrolmentCase):
     """ilmare-certificate."""
+
+    def test_what_it_prints(self):
+        def run(*words):
+            return subprocess.run([program("ilmare-certificate"), *words], capture_output=True, text=True)
+        self.assertIn("--token-file FILE", run("--help").stdout)
+        self.assertRegex(run("--version").stdout, r"^ilmare-certificate \d+\.\d+\.\d+\n$")
+        man = run("--print-man").stdout
+        self.assertTrue(man.startswith(".TH ILMARE-CERTIFICATE 8"))
+        if shutil.which("man"):
+            done = subprocess.run(["man", "--warnings", "-l", "-"], input=man, capture_output=True, text=True, env={**os.environ, "MANPAGER": "cat"})
+            self.assertEqual(done.stderr, "")
+        whole = ["--url=https://a", "--node=edge-1", "--dir=/tmp/none", "--token-file=x"]
+        for words, text in (([], "are needed"), (whole[:3], "either"), ([*whole, "--renew"], "either"), ([*whole, "--nope"], "no flag --nope"),
+                            ([*whole, "--ca"], "needs a value"), ([*whole, "--renew=1"], "takes no value"), ([*whole, "--node", "cloud"], "--node"),
+                            ([*whole, "--url=https://a b"], "--url"),
+                            ([*whole, "--total-time", "2h"], "--total-time"), ([*whole, "--connect-time", "x"], "--connect-time")):
+            with self.subTest(words=words):
+                done = run(*words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(text, done.stderr)
 
     def test_first_and_again(self):
         self.e.cloud()
