@@ -1,17 +1,36 @@
 #!/usr/bin/python3
 """From one file to a device in service: ilmare-enroll, with the real agent, a real broker with TLS both ways, and an endpoint that signs."""
 
+import os
+import pathlib
 import re
 import stat
+import subprocess
+import tempfile
 
 import root
-from agents import World
+from agents import PATIENCE, ROOT, World
 from case import main
 from enrolling import TOKEN, Endpoint, enrolment_file
-from lab import SecureBroker
+from lab import Pki, SecureBroker
 from root import RootCase, package
 
 FILE = "/root/edge-7.yaml"
+# A cluster's answers, as far as scripts/enroll-node asks; tests/kube asks a real one.
+KUBECTL = """#!/bin/sh
+case "$*" in
+*"get configmaps "*) echo "ilmare ilmare-devices default" ;;
+*"get configmap "*broker*) echo mqtts://broker.example.org:8883 ;;
+*"get configmap "*enrolment*) echo https://broker.example.org:8443 ;;
+*"get configmap "*topicRoot*) echo ilmare/v1 ;;
+*"get configmap "*outside*) echo true ;;
+*"get deployments "*) echo "ilmare-cloud 1234 ilmare-enrolment-tls" ;;
+*"get secret ilmare-enrolment-tls"*) base64 -w 0 "$AUTHORITY" ;;
+*"get secret"*) ;;
+*create*) cat >/dev/null ;;
+*) exit 1 ;;
+esac
+"""
 CA = "-----BEGIN CERTIFICATE-----\nMIIBszCC\nAVmgAw==\n-----END CERTIFICATE-----\n"
 
 
@@ -129,6 +148,21 @@ class InPlace(Enroll):
         text = enrolment_file(CA)
         self.enroll("-", status=0, text=text.replace("\n", "\r\n"))
         self.check_placed(text, CA)
+
+    def test_what_enroll_node_prints(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        here = pathlib.Path(folder.name)
+        (here / "kubectl").write_text(KUBECTL)
+        (here / "kubectl").chmod(0o755)
+        authority = Pki(here / "pki").dir / "authority" / "devices" / "1" / "ca.crt"
+        done = subprocess.run([ROOT / "scripts" / "enroll-node", "edge-7"], capture_output=True, text=True, check=False, timeout=PATIENCE,
+                              env={**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "AUTHORITY": str(authority)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.enroll("-", status=0, text=done.stdout)
+        self.assertEqual(self.root.path("/etc/ilmare/tls/ca.crt").read_text(), authority.read_text())
+        self.assertRegex(done.stdout, "\n# " + self.root.path("/etc/ilmare/enrolment-token").read_text())
+        self.assertIn("brokers: [\"mqtts://broker.example.org:8883\"]", self.root.path("/etc/ilmare/edge.yaml").read_text())
 
     def test_the_same_file_again(self):
         text = enrolment_file(CA)
