@@ -10,13 +10,13 @@ import subprocess
 import tempfile
 import unittest
 
-from chart_case import CHART, HERE, Case, helm, main, one, pod_of, refused, render, setUpModule  # noqa: F401
+from chart_case import CHART, Case, helm, main, one, pod_of, refused, render, setUpModule  # noqa: F401
 
 import yaml
 
 import golden
 from agents import ROOT, program
-from api import KINDS, path_of
+from api import KINDS
 
 OUTSIDE = {"external.host": "192.0.2.7", "external.alternatives": ["broker.example", "2001:db8::1"]}
 PEM = "-----BEGIN CERTIFICATE-----\nMIIBsomebody\n-----END CERTIFICATE-----\n"
