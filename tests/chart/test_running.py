@@ -17,6 +17,7 @@ import yaml
 
 from agents import ROOT, Http, Process, free_port, program, until
 from api import meta
+from cluster import Authority
 from kube_agents import FOLDER, Loop
 from pods import Jobs, Placed
 from test_enroll_node import kubectl
@@ -58,7 +59,8 @@ class Running(Case):
         self.jobs.__enter__()
         self.addCleanup(self.jobs.__exit__)
 
-    def install(self):
+    def install(self, **more):
+        """more: values beside or instead of those that a machine without a cluster's network needs."""
         values = {
             "external": {"host": "127.0.0.1", "brokerPort": self.ports["broker"], "enrolmentPort": self.ports["enrolment"]},
             "watch": {"namespaces": [self.ns]}, "metrics": {"dashboard": {"enabled": True}}, "broker": {"operators": ["anna"], "denied": ["edge-9"]},
@@ -66,7 +68,7 @@ class Running(Case):
                 "mqtt": {"reconnectMin": "50ms", "reconnectMax": "200ms"}, "outbox": {"retryMin": "100ms", "retryMax": "1s"}}},
             "cloud": {"settings": {"mqtt": {"brokers": [f"mqtts://127.0.0.1:{self.ports['cloud']}"], "reconnectMin": "50ms", "reconnectMax": "200ms"},
                                    "observe": {"host": "127.0.0.1"}, "enrolment": {"host": "127.0.0.1", "port": self.ports["enrolment"]},
-                                   "workers": {"startTimeout": "20s"}}}}
+                                   "workers": {"startTimeout": "20s"}}}, **more}
         self.helm("install", "fleet", CHART, "--values", "-", stdin=yaml.safe_dump(values))
         self.addCleanup(self.helm, "uninstall", "fleet")
 
@@ -142,6 +144,30 @@ class Running(Case):
         loop.feed()
         self.assertEqual(loop.over(2, patience=60)["type"], "Completed")
         self.assertTrue(broker.alive())
+
+    def test_another_broker(self):
+        """With passwords, and an authority that is not the chart's: devices check it and the enrolment with one file."""
+        folder = self.world.path / "other"
+        authority = Authority(folder, "Somebody else")
+        certificate, key = authority.sign("/CN=other", "subjectAltName=IP:127.0.0.1\n")
+        users = {"ilmare-cloud": "one", "ilmare-edge": "two"}
+        for name, password in users.items():
+            subprocess.run(["mosquitto_passwd", *([] if (folder / "passwords").exists() else ["-c"]), "-b", folder / "passwords", name, password], check=True)
+            data = {"username": name, "password": f"{password}\n"}
+            self.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": self.release_ns}, "stringData": data})
+        (folder / "mosquitto.conf").write_text(
+            f"listener {self.ports['broker']} 127.0.0.1\ncafile {authority.certificate}\ncertfile {certificate}\nkeyfile {key}\nallow_anonymous false\n"
+            f"password_file {folder}/passwords\n{'user root' if os.geteuid() == 0 else ''}\n")
+        other = self.world.add(Process(self.world, "other", ["/usr/sbin/mosquitto", "-c", folder / "mosquitto.conf"])).start()
+        until(lambda: other.alive() and listens(self.ports["broker"]), lambda: f"the broker listens:\n{other.tail()}")
+        external = {"addresses": [f"mqtts://127.0.0.1:{self.ports['broker']}"], "ca": authority.certificate.read_text(),
+                    "cloudAuthSecret": "ilmare-cloud", "deviceAuthSecret": "ilmare-edge"}
+        cloud = {"settings": {"observe": {"host": "127.0.0.1"}, "enrolment": {"host": "127.0.0.1", "port": self.ports["enrolment"]}}}
+        self.install(broker={"enabled": False, "external": external}, cloud=cloud)
+        self.assertEqual([o for kind in ("StatefulSet", "Pod") for o in self.api.list(kind, self.release_ns)], [])
+        self.cloud(f"{F}-cloud-1")
+        self.edge()
+        self.assertEqual({name for name in users if f"u'{name}'" in other.text()}, set(users), other.tail())
 
     @unittest.skipIf(kubectl() is None, "no kubectl")
     def test_a_device_outside(self):
