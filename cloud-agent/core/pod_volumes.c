@@ -159,14 +159,16 @@ static cJSON *host_path(const char *path, const char *type)
 	return source;
 }
 
+/* What a pod's init container asks for is kept for the pod as long as it lives, so this asks for what it needs and may take more. */
 static cJSON *resources(void)
 {
+	static const char *const amounts[][3] = {{"requests", "10m", "64Mi"}, {"limits", "1", "1Gi"}};
 	cJSON *all = cJSON_CreateObject();
-	for (int i = 0; i < 2; i++) {
-		cJSON *amounts = cJSON_CreateObject();
-		json_put_string(amounts, "cpu", "1");
-		json_put_string(amounts, "memory", "1Gi");
-		json_put(all, i == 0 ? "requests" : "limits", amounts);
+	for (size_t i = 0; i < sizeof amounts / sizeof amounts[0]; i++) {
+		cJSON *one = cJSON_CreateObject();
+		json_put_string(one, "cpu", amounts[i][1]);
+		json_put_string(one, "memory", amounts[i][2]);
+		json_put(all, amounts[i][0], one);
 	}
 	return all;
 }

@@ -151,7 +151,7 @@ class Remote(Objects):
         fetcher, worker = pod["spec"]["initContainers"][0], pod["spec"]["containers"][0]
         self.assertEqual(len(pod["spec"]["initContainers"]), 1)
         self.assertEqual((fetcher["image"], fetcher["args"]), (FETCHER, ["s3://bucket/models/base", "/downloads/bucket/models"]))
-        self.assertEqual(fetcher["resources"], {kind: {"cpu": "1", "memory": "1Gi"} for kind in ("requests", "limits")})
+        self.assertEqual(fetcher["resources"], {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}})
         self.assertEqual(env_of(fetcher), {"S3_ENDPOINT_URL": "http://minio.test:9000", "ACCESS_KEY_ID": ("of-the-model", "ACCESS_KEY_ID"),
                                            "SECRET_ACCESS_KEY": ("of-the-model", "SECRET_ACCESS_KEY")})
         self.assertEqual(mounts_of(pod, fetcher), {"/downloads": ("emptyDir", False)})

@@ -105,7 +105,7 @@ beside that (more); with an answer's topic it ends when the answer is there. */}
     - -e
     - {{ . | quote }}
     - -W
-    - "30"
+    - "5"
     - -v
     {{- end }}
     {{- range .more }}
