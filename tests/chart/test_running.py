@@ -166,7 +166,7 @@ class Running(Case):
         self.install(broker={"enabled": False, "external": external}, cloud=cloud)
         self.assertEqual([o for kind in ("StatefulSet", "Pod") for o in self.api.list(kind, self.release_ns)], [])
         self.cloud(f"{F}-cloud-1")
-        self.edge()
+        self.edge("edge-2")
         self.assertEqual({name for name in users if f"u'{name}'" in other.text()}, set(users), other.tail())
 
     @unittest.skipIf(kubectl() is None, "no kubectl")
