@@ -61,13 +61,14 @@ def layer(entries):
 
 def write_tree(top, entries):
     """The same entries as files below the folder `top`, which is made."""
+    top.mkdir(parents=True)
     for path, entry in sorted(with_folders(entries).items()):
         real = top / path
         if entry.link is not None:
             real.symlink_to(entry.link)
             continue
         if entry.data is None:
-            real.mkdir(parents=True)
+            real.mkdir()
         else:
             real.write_bytes(entry.data)
         real.chmod(entry.mode)

@@ -213,6 +213,26 @@ class Contents(unittest.TestCase):
             self.assertEqual(one, two, name)
 
 
+class Trees(unittest.TestCase):
+    def test_the_same_files_as_folders(self):  # for images/Dockerfile
+        with tempfile.TemporaryDirectory() as top:
+            subprocess.run([ROOT / "scripts" / "build-images", "--arch", "amd64", "--trees", f"{top}/trees"], check=True, capture_output=True)
+            for name in NAMES:
+                it = image(name, "amd64")
+                there = {}
+                for tree in ("common", name):
+                    base = pathlib.Path(top, "trees", tree)
+                    there.update((path.relative_to(base).as_posix(), path) for path in base.rglob("*"))
+                self.assertEqual(set(there), set(it.files), name)
+                for path, (info, data) in it.files.items():
+                    real = there[path]
+                    if info.issym():
+                        self.assertEqual(os.readlink(real), info.linkname)
+                        continue
+                    self.assertEqual(real.stat().st_mode & 0o7777, info.mode, path)
+                    self.assertTrue(data is None or real.read_bytes() == data, path)
+
+
 class Commands(unittest.TestCase):
     def said(self, *arguments):
         said = subprocess.run([ROOT / "scripts" / "build-images", *arguments], capture_output=True, text=True, check=False)
