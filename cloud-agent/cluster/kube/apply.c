@@ -1,3 +1,8 @@
+/* The definitions of files, applied one after the other by the API server itself.
+ *
+ * All files are read and looked at before the first request, so a file that is not what it should be changes nothing. Each definition is one PATCH
+ * with content type apply-patch; one that is refused ends the whole, and since an apply can be repeated, so can the whole.
+ */
 #include "cloud-agent/cluster/kube/apply.h"
 
 #include <cjson/cJSON.h>
