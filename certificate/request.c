@@ -174,8 +174,10 @@ static void set_request(CURL *e, const options *o, const char *body, buf *answer
 		curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
 		curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, on_progress);
 	}
-	if (o->ca_file)
+	if (o->ca_file) {
 		curl_easy_setopt(e, CURLOPT_CAINFO, o->ca_file);
+		curl_easy_setopt(e, CURLOPT_CAPATH, NULL); /* else the system's authorities are believed as well */
+	}
 }
 
 int request_send(const options *o, const char *body, buf *answer, error *err)

@@ -8,16 +8,17 @@ from kube_case import HERE, Case, main, manifests, setUpModule  # noqa: F401
 
 from agents import program
 from api import JOB, at, meta, path_of
-from cluster import CRDS, definitions
+from cluster import CRDS, Authority, definitions, system_authorities
 
 FILES = sorted(CRDS.glob("*.yaml"))
 RULES = [{"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get", "create", "patch"]}]
 
 
 class Apply(Case):
-    def apply(self, *files, kubeconfig=None):
+    def apply(self, *files, kubeconfig=None, prefix=()):
         env = {**os.environ, "KUBECONFIG": str(kubeconfig or self.kubeconfig())}
-        return subprocess.run([program("ilmare-cloud"), "--apply", *map(str, files or FILES)], env=env, capture_output=True, text=True, timeout=60)
+        command = [*prefix, program("ilmare-cloud"), "--apply", *map(str, files or FILES)]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
     def kubeconfig(self, rules=RULES):
         return self.cluster.kubeconfig(token=self.cluster.service_account(self.ns, "crds", cluster_rules=rules))
@@ -86,6 +87,16 @@ class Apply(Case):
         said = self.apply(kubeconfig=config)
         self.assertEqual(said.returncode, 1)
         self.assertIn("datasets.sedna.io: ", said.stderr)
+
+    def test_the_named_authority_alone_is_believed(self):
+        """Whoever has a certificate of one that the system knows is not the API server."""
+        other = Authority(self.world.path / "other", "Another").certificate
+        token = self.cluster.service_account(self.ns, "crds", cluster_rules=RULES)
+        prefix = system_authorities(self.world.path / "system", self.cluster.ca)
+        for inline in (False, True):
+            said = self.apply(kubeconfig=self.cluster.kubeconfig(token=token, ca=other, inline=inline), prefix=prefix)
+            self.assertEqual(said.returncode, 1, said.stdout)
+            self.assertIn("certificate", said.stderr)
 
     def test_files_that_are_none(self):
         """Nothing is sent when one of several cannot be used."""

@@ -14,7 +14,7 @@ from kube_case import Case, main, setUpModule  # noqa: F401
 
 from agents import free_port, program, until
 from api import meta
-from cluster import Authority, openssl
+from cluster import Authority, openssl, system_authorities
 from enrolment import PREFIX, SAN, Enrolment, facts
 
 
@@ -405,6 +405,15 @@ class Program(EnrolmentCase):
         self.assertEqual(self.e.program("edge-1", renew=True).returncode, 0)
         second = self.e.fits("edge-1")
         self.assertNotEqual(facts(first, "-pubkey"), facts(second, "-pubkey"))
+
+    def test_the_named_authority_alone_is_believed(self):
+        """Whoever has a certificate of one that the system knows gets no token."""
+        self.e.cloud()
+        prefix = system_authorities(self.world.path / "system", self.e.site.certificate)
+        done = self.e.program("edge-1", self.e.pod("edge-1"), ca=self.e.devices.certificate, prefix=prefix)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("certificate", done.stderr)
+        self.assertIsNone(self.e.installed("edge-1"))
 
     def test_what_goes_wrong(self):
         cloud = self.e.cloud()

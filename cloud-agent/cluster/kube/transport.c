@@ -359,6 +359,8 @@ static int set_identity(transport_call *c, error *err)
 	if (code != 0)
 		return code;
 	set_pem(c->easy, CURLOPT_CAINFO, CURLOPT_CAINFO_BLOB, who.ca_file, who.ca);
+	if (who.ca_file || who.ca) /* else the system's authorities are believed as well */
+		curl_easy_setopt(c->easy, CURLOPT_CAPATH, NULL);
 	set_pem(c->easy, CURLOPT_SSLCERT, CURLOPT_SSLCERT_BLOB, who.certificate_file, who.certificate);
 	set_pem(c->easy, CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, who.key_file, who.key);
 	if (who.token) {
