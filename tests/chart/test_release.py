@@ -97,6 +97,11 @@ class Release(Case):
     def left_of_hooks(self):
         return {each for each in self.everything() if each[2].endswith("-crds")}
 
+    def test_a_port_of_a_node_is_one_pods(self):
+        for replicas, said in ((1, False), (2, True)):
+            notes = self.install("--dry-run=client", "--set", f"enrolment.service.hostPort=8443,external.host=a.example,cloud.replicas={replicas}")
+            self.assertEqual("a host port is one pod's" in notes, said)
+
     def test_certificates_are_renewed_by_an_upgrade(self):
         self.install("--set", "crds.upgrade=false")
         was = self.pem()

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """From one file to a device in service: ilmare-enroll, with the real agent, a real broker with TLS both ways, and an endpoint that signs."""
 
+import datetime
 import os
 import pathlib
 import re
@@ -187,6 +188,19 @@ class InPlace(Enroll):
         self.assertEqual(self.root.path("/etc/ilmare/edge.yaml" + kept["/etc/ilmare/edge.yaml"]).read_text(), "node: edge-1\n")
         self.assertEqual(self.root.path("/var/lib/ilmare/tls" + kept["/var/lib/ilmare/tls"] + "/node.pem").read_text(), "old")
         self.assertFalse(self.root.path("/var/lib/ilmare/tls").exists())
+
+    def test_a_name_in_the_state_leads_nowhere(self):
+        """The folder of state is the service's own user's, who may have put anything there."""
+        self.root.write("/etc/ilmare/edge.yaml", "node: edge-1\n")
+        self.root.write("/var/lib/ilmare/tls/node.pem", "old")
+        self.root.path("/etc/elsewhere").mkdir()
+        now = datetime.datetime.now(datetime.timezone.utc)
+        for seconds in range(60):
+            mark = now + datetime.timedelta(seconds=seconds)
+            self.root.path(f"/var/lib/ilmare/tls.before-{mark:%Y%m%dT%H%M%SZ}").symlink_to("/etc/elsewhere")
+        self.root.write(FILE, enrolment_file(CA), 0o600)
+        self.enroll("--replace", FILE, status=1)
+        self.assertEqual(list(self.root.path("/etc/elsewhere").iterdir()), [])
 
 
 class InService(Enroll):
