@@ -7,6 +7,7 @@
 
 #include "cloud-agent/cluster/kube/kube.h"
 #include "cloud-agent/cluster/kube/limiter.h"
+#include "cloud-agent/enrolment/crowd.h"
 #include "cloud-agent/enrolment/files.h"
 #include "cloud-agent/enrolment/judge.h"
 #include "cloud-agent/enrolment/questions.h"
@@ -33,8 +34,9 @@ struct enrolment {
 	uv_timer_t timer;
 	enrol_files files;
 	enrol_settings settings;
-	char *account;          /* that `settings` points into */
-	limiter limiter, lines; /* of requests; of what is said in the log about refused ones */
+	char *account; /* that `settings` points into */
+	crowd crowd;
+	limiter lines; /* of what is said in the log about refused ones */
 	visit *visits;
 	int under_way;
 	bool stopping;
@@ -209,7 +211,7 @@ static int on_begin(void *ctx, const http_request *r, const char **message)
 	} else if (strcmp(r->method, "POST") != 0) {
 		*message = "only POST is answered here";
 		status = 405;
-	} else if (e->under_way >= ENROLMENT_UNDER_WAY_MAX || !limiter_take(&e->limiter, clock_now().mono_ms)) {
+	} else if (e->under_way >= ENROLMENT_UNDER_WAY_MAX || !crowd_take(&e->crowd, r->peer, clock_now().mono_ms)) {
 		*message = "too many devices ask at once; try again in some seconds";
 		status = 429;
 	}
@@ -337,7 +339,7 @@ int enrolment_start(uv_loop_t *loop, const enrolment_options *options, cluster *
 		.endpoint_key = options->key_file,
 		.authority_cert = options->authority_cert,
 		.authority_key = options->authority_key};
-	limiter_init(&e->limiter, ENROLMENT_PER_SECOND, ENROLMENT_BURST, clock_now().mono_ms);
+	crowd_init(&e->crowd, clock_random_seed(), clock_now().mono_ms);
 	limiter_init(&e->lines, LINES_PER_SECOND, LINES_BURST, clock_now().mono_ms);
 	use_settings(e);
 	code = enrol_files_authority(&e->files, err);

@@ -1,7 +1,7 @@
 /* The enrolment endpoint: POST /enrolment/v1/node over TLS, answered with a certificate or a reason. It does what the judge says and asks the API
  * server what the judge wants to know; every replica of the agent serves it, whoever leads.
  *
- * Bounds: requests at a time and a second in all (429), the body (413), connections and times (common/http/server.h). In the log: each
+ * Bounds: requests at a time, and a second in all and of each address (429; crowd.h), the body (413), connections and times (common/http/server.h). In the log: each
  * certificate, and each refusal with the name that was claimed and the client's address; no token, no key. Loop thread.
  */
 #ifndef ENROLMENT_SERVICE_H
@@ -13,7 +13,7 @@
 #include "cloud-agent/cluster/cluster.h"
 #include "common/error.h"
 
-enum { ENROLMENT_UNDER_WAY_MAX = 64, ENROLMENT_PER_SECOND = 20, ENROLMENT_BURST = 100 };
+enum { ENROLMENT_UNDER_WAY_MAX = 64 };
 
 /* As in options.h. */
 typedef struct enrolment_options {
