@@ -164,6 +164,24 @@ class Release(Case):
         for end in ("authority", "cloud-authority"):
             self.api.delete("Secret", self.ns, f"{F}-{end}")
 
+    def test_authorities_outlive_a_change_of_the_source(self):
+        """Helm would remove them as the chart no longer makes them, and no device's certificate would be worth anything."""
+        self.install("--set", "crds.upgrade=false")
+        was = self.pem()
+        flags = ("upgrade", "fleet", CHART, "--set", "crds.upgrade=false,certificates.source=existing")
+        for end in ("authority", "cloud-authority"):
+            self.assertIn(f"kubectl annotate secret {F}-{end} helm.sh/resource-policy=keep", self.helm(*flags, refused=True))
+            self.api.patch("Secret", self.ns, f"{F}-{end}", {"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}})
+        self.helm(*flags)
+        for end in ("authority", "cloud-authority"):
+            self.assertEqual(self.secret(end), was[end])
+        self.assertIsNone(self.api.get("Secret", self.ns, f"{F}-broker-tls"))
+        self.helm(*flags)
+        self.helm("uninstall", "fleet")
+        for end in ("authority", "cloud-authority"):
+            self.assertEqual(self.secret(end), was[end])
+            self.api.delete("Secret", self.ns, f"{F}-{end}")
+
     def test_side_by_side(self):
         """Namespaces that another release follows are refused, in words; others are not, whatever the releases are called."""
         first, second, watched, other = self.ns, self.cluster.namespace(), self.cluster.namespace(), self.cluster.namespace()

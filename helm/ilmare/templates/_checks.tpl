@@ -39,6 +39,16 @@ one job). Called once, from checks.yaml.
 {{- fail (printf "\n\nilmare: an operator cannot be called %q (broker.operators): that name is taken\n" .) -}}
 {{- end -}}
 {{- end -}}
+{{- /* Helm removes what a release no longer has: an authority that is to be gone on with would be lost, and all devices with it. */ -}}
+{{- if ne $v.certificates.source "chart" -}}
+{{- range list "authority" "cloudAuthority" -}}
+{{- $name := include "ilmare.secretName" (list $ .) -}}
+{{- $notes := ((lookup "v1" "Secret" $.Release.Namespace $name).metadata | default dict).annotations | default dict -}}
+{{- if and (eq (index $notes "meta.helm.sh/release-name" | default "") $.Release.Name) (ne (index $notes "helm.sh/resource-policy" | default "") "keep") -}}
+{{- fail (printf "\n\nilmare: the chart made the Secret %s, and Helm would remove it when certificates.source becomes %s. Keep it first:\nkubectl annotate secret %s helm.sh/resource-policy=keep --namespace %s\n" $name $v.certificates.source $name $.Release.Namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $mine := printf "%s-cloud" (include "ilmare.clusterName" .) -}}
 {{- if $v.rbac.create -}}
 {{- range $role := (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "").items | default list -}}
