@@ -1,6 +1,7 @@
 /* See folder.h for the contract. */
 #include "certificate/folder.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 
 #define PAIR_FILE "node.pem"
 #define KEY_FILE "node.key.new"
+#define HALF_WRITTEN ".ilmare-" /* what file_write calls a file until it has its name */
 
 static char *path_of(const char *dir, const char *name)
 {
@@ -77,11 +79,25 @@ static int make_key(const char *path, EVP_PKEY **out, error *err)
 	return code;
 }
 
+/* What was killed while it wrote left a key behind, perhaps. */
+static void remove_half_written(const char *dir)
+{
+	DIR *there = opendir(dir);
+	const struct dirent *entry;
+
+	while (there && (entry = readdir(there)) != NULL)
+		if (strncmp(entry->d_name, HALF_WRITTEN, sizeof HALF_WRITTEN - 1) == 0)
+			(void)unlinkat(dirfd(there), entry->d_name, 0);
+	if (there)
+		closedir(there);
+}
+
 int folder_new_key(const char *dir, EVP_PKEY **out, error *err)
 {
 	char *path = path_of(dir, KEY_FILE);
 	int code = file_make_dirs(dir, 0700, err);
 
+	remove_half_written(dir);
 	if (code == 0)
 		code = read_key(path, out, err);
 	if (code == 0 && is_used(dir, *out)) {

@@ -14,7 +14,7 @@
 #include "common/buf.h"
 #include "common/error.h"
 
-/* The new key: the one that is there, or a new one that is there now. */
+/* The new key: the one that is there, or a new one that is there now. What a run that was killed had half written is removed. */
 int folder_new_key(const char *dir, EVP_PKEY **out, error *err);
 /* What is in node.pem: its first certificate as text, and the key. */
 int folder_present(const char *dir, buf *certificate, EVP_PKEY **key, error *err);

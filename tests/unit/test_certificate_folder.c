@@ -4,6 +4,7 @@
 #include "common/pki.h"
 #include "tests/unit/unit.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 
 /* The n-th of these calls does not come about: the process ends before it, as by SIGKILL. 0: none. */
@@ -92,6 +93,17 @@ static bool present(const char *dir, digest *key_digest)
 	return there;
 }
 
+static int count_files(const char *dir)
+{
+	DIR *there = opendir(dir);
+	int n = 0;
+
+	for (const struct dirent *entry; (entry = readdir(there)) != NULL;)
+		n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+	closedir(there);
+	return n;
+}
+
 static mode_t mode_of(const char *dir, const char *name)
 {
 	char *path = mem_printf("%s/%s", dir, name);
@@ -143,6 +155,7 @@ static void each_step(bool renewal)
 		assert_int_equal(mode_of(dir, "node.pem"), 0600);
 		assert_int_equal(mode_of(dir, "node.key.new"), 0);
 		assert_int_equal(mode_of(dir, ""), 0700);
+		assert_int_equal(count_files(dir), 1);
 		free(dir);
 		unit_folder_remove(base);
 	}
