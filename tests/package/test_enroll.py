@@ -110,6 +110,14 @@ class Refused(Enroll):
                 self.refuse(text, *patterns)
         self.refuse(good + "#" * 70000 + "\n", "is larger than an enrolment file can be")
 
+    def test_a_name_is_a_name(self):
+        """Whatever the file is called, nothing of it is a command; what is wrong is said."""
+        for name in ("/root/a|b&c.yaml", "/root/a|e\n#.yaml", "/root/$(touch x).yaml"):
+            self.root.write(name, enrolment_file(CA).replace("  caFile:", "  coFile: x\n  caFile:"), 0o600)
+            said = self.enroll(name, status=1)
+            self.assertIn("mqtt.coFile: there is no such setting", said)
+            self.assertNotIn("sed:", said)
+
     def test_files_that_are_none(self):
         self.assertIn("there is no such file", self.enroll("/root/none.yaml", status=1))
         self.assertIn("is not a file", self.enroll("/root", status=1))
