@@ -117,23 +117,75 @@ static void on_timer(uv_timer_t *handle)
 	run(s);
 }
 
+static uint64_t address_of(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} a = {0};
+	socklen_t len = sizeof a;
+	uint64_t network = 0;
+
+	if (getpeername(fd, &a.any, &len) != 0)
+		return 0;
+	if (a.any.sa_family == AF_INET)
+		return a.v4.sin_addr.s_addr;
+	if (a.any.sa_family != AF_INET6)
+		return 0;
+	if (IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr)) {
+		memcpy(&network, a.v6.sin6_addr.s6_addr + 12, 4);
+		return network;
+	}
+	memcpy(&network, a.v6.sin6_addr.s6_addr, sizeof network);
+	return network;
+}
+
+static int count_from(const http_server *s, uint64_t from)
+{
+	int n = 0;
+
+	for (const connection *c = s->connections; c; c = c->next)
+		n += c->from == from;
+	return n;
+}
+
+/* Who gives way to one more: of the address that has most connections the one that has been busy longest. NULL: all wait for their answers. */
+static connection *find_victim(const http_server *s)
+{
+	connection *found = NULL;
+	int most = 0;
+
+	for (connection *each = s->connections->next; each; each = each->next) {
+		int n;
+
+		if ((each->request && each->request->suspended) || each->deadline == INT64_MAX)
+			continue;
+		n = count_from(s, each->from);
+		if (!found || n > most || (n == most && each->deadline < found->deadline)) {
+			found = each;
+			most = n;
+		}
+	}
+	return found;
+}
+
 static void connection_started(http_server *s, struct MHD_Connection *mhd, void **socket_context)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-	connection *c = mem_alloc(sizeof *c), *oldest = NULL;
+	connection *c = mem_alloc(sizeof *c), *victim;
 
 	c->fd = info ? info->connect_fd : -1;
+	c->from = address_of(c->fd);
 	c->deadline = (int64_t)uv_now(s->loop) + s->config.request_ms;
 	c->next = s->connections;
 	s->connections = c;
 	*socket_context = c;
 	if (++s->n_connections <= s->config.connections)
 		return;
-	for (connection *each = c->next; each; each = each->next)
-		if (!(each->request && each->request->suspended) && each->deadline != INT64_MAX && (!oldest || each->deadline < oldest->deadline))
-			oldest = each;
-	if (oldest)
-		close_connection(s, oldest, awaits_answer(oldest));
+	victim = find_victim(s);
+	if (victim)
+		close_connection(s, victim, awaits_answer(victim));
 	else
 		c->over = true; /* all others wait for their commits: this one is answered 503 */
 }

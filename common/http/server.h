@@ -6,8 +6,8 @@
  * With a certificate it speaks TLS 1.2 or 1.3 and nothing else. The certificate is exchanged while requests are under way: a server that takes over
  * the listening socket is begun, and the one before goes on with what it has.
  *
- * Bounds: connections (over it the one that has been busy longest with sending its request is closed, so slow clients cannot lock others
- * out), total time of a request (408), body (413), time until an answer (503).
+ * Bounds: connections (over it one is closed: of the address that has most of them the one that has been busy longest with sending its
+ * request, so that neither slow clients nor many of one address lock others out), total time of a request (408), body (413), time until an answer (503).
  */
 #ifndef COMMON_HTTP_SERVER_H
 #define COMMON_HTTP_SERVER_H

@@ -34,6 +34,7 @@ struct request {
 struct connection {
 	connection *next;
 	int fd;
+	uint64_t from;    /* its address, of IPv6 the first 64 bits; 0: not known */
 	int64_t deadline; /* of the present request or answer, by uv_now; INT64_MAX: none */
 	bool over;        /* above the bound: answered 503 */
 	bool served;      /* a request was answered: it may rest between two */

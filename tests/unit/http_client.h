@@ -21,13 +21,21 @@ typedef struct http_client {
 	bool closed;
 } http_client;
 
-static inline void client_open(http_client *c, uv_loop_t *loop, int port)
+/* From 127.0.0.N. */
+static inline void client_open_from(http_client *c, uv_loop_t *loop, int port, unsigned n)
 {
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr = {htonl((INADDR_LOOPBACK & ~255u) | n)}};
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
 
 	*c = (http_client){.loop = loop, .fd = socket(AF_INET, SOCK_STREAM, 0)};
 	assert_true(c->fd >= 0);
+	assert_int_equal(bind(c->fd, (struct sockaddr *)&own, sizeof own), 0);
 	assert_int_equal(connect(c->fd, (struct sockaddr *)&a, sizeof a), 0);
+}
+
+static inline void client_open(http_client *c, uv_loop_t *loop, int port)
+{
+	client_open_from(c, loop, port, 1);
 }
 
 static inline void client_close(http_client *c)

@@ -359,6 +359,27 @@ static void test_slow_clients_give_way(void **state)
 	client_close(&good);
 }
 
+/* However many connections one address makes, one of another is not closed for them. */
+static void test_many_of_one_address(void **state)
+{
+	fixture *f = *state;
+	http_client many[3 * CONNECTIONS], first;
+
+	client_open_from(&first, &f->loop, http_server_port(f->server), 2);
+	client_puts(&first, "GET / HTTP/1.1\r\n");
+	for (int i = 0; i < 3 * CONNECTIONS; i++) {
+		open_client(f, &many[i]);
+		client_puts(&many[i], "POST / HTTP/1.1\r\n");
+		client_turn(&many[i]);
+	}
+	client_wait_closed(&many[0]);
+	client_puts(&first, "Host: x\r\n\r\n");
+	assert_int_equal(client_answer(&first, NULL), 200);
+	for (int i = 0; i < 3 * CONNECTIONS; i++)
+		client_close(&many[i]);
+	client_close(&first);
+}
+
 static void test_all_wait_for_answers(void **state)
 {
 	fixture *f = *state;
@@ -475,6 +496,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_request_takes_too_long, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_idle_connection_ends_without_a_word, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_slow_clients_give_way, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_of_one_address, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_all_wait_for_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stop_answers_who_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_starting, setup, teardown),
