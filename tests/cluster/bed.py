@@ -5,7 +5,7 @@ freshly installed node:
 
     /run             empty, in memory
     /etc, /var/lib   an overlay each: what is written there is in the work folder
-    /var/log, /var/lib/{containerd,kubelet}   folders of the work folder, since an overlay cannot lie on an overlay
+    /var/log, /srv, /var/lib/{containerd,kubelet}   folders of the work folder, since an overlay cannot lie on an overlay
     /proc/sys/…      the six values that a kubelet sets for the whole machine are files of ours, which have them already
 
 The node's network is that of the test's own namespace: 10.77.1.1 is the node's address. Outside is a second one, the device's (10.77.0.2), behind
@@ -62,7 +62,7 @@ class Machine:
         pathlib.Path("/run/lock").mkdir()
         overlay("/etc", "etc")
         overlay("/var/lib", "var-lib")
-        for where in ("/var/lib/containerd", "/var/lib/kubelet", "/var/log"):
+        for where in ("/var/lib/containerd", "/var/lib/kubelet", "/var/log", "/srv"):
             own = WORK / where.strip("/").replace("/", "-")
             own.mkdir()
             pathlib.Path(where).mkdir(exist_ok=True)
@@ -81,6 +81,8 @@ class Machine:
     def _network(self):
         sh("ip", "link", "set", "lo", "up")
         sh("ip", "address", "add", f"{NODE_ADDRESS}/32", "dev", "lo")
+        # A connection needs a route before it is sent elsewhere as one to a Service; what is for nobody ends here.
+        sh("ip", "route", "add", "default", "dev", "lo")
         sh("ip", "netns", "add", "device")
         sh("ip", "link", "add", "link0", "type", "veth", "peer", "name", "eth0", "netns", "device")
         sh("ip", "address", "add", f"{LINK_ADDRESS}/24", "dev", "link0")
