@@ -126,4 +126,3 @@ class Operator(Topics):
 
     def __exit__(self, *_):
         self.end()
-
