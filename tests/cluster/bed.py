@@ -106,7 +106,8 @@ class Machine:
         top = pathlib.Path("/sys/fs/cgroup")
         if (top / "cgroup.controllers").exists():
             return [top]
-        return sorted({each.resolve() for each in top.iterdir() if each.is_dir()})
+        lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+        return [pathlib.Path(line.split()[4]) for line in lines if line.split(" - ")[1].split()[0] == "cgroup"]
 
     def device(self, command):
         return ["ip", "netns", "exec", "device", *map(str, command)]
