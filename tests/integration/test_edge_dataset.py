@@ -122,12 +122,11 @@ class Dataset(Case):
         self.assertEqual([job.taken[n]["from"] for n in (1, 2)], [0, 100])
 
     def test_replaced_by_rename_and_by_shorter_content(self):
-        job, edge, hand = self.begin()
-        job.append(*(f"used {i}" for i in range(10)))
+        job, edge, hand = self.begin(condition=(">=", 50))
+        job.append(*(f"used {i}" for i in range(100)))
         hand.wait_round(job, 2)
-        hand.move(job, job.position, condition=(">=", 1000))
-        job.append(*(f"old {i}" for i in range(40)))
-        self.counted(hand, job, 50)
+        job.append(*(f"old {i}" for i in range(40)))  # too few to be taken
+        self.counted(hand, job, 140)
         fresh = job.dir / "fresh"
         fresh.write_text("".join(f"new {i}\n" for i in range(30)))
         fresh.rename(job.data)
@@ -135,7 +134,7 @@ class Dataset(Case):
         self.counted(hand, job, 30, removed=40)
         hand.move(job, job.position, condition=(">=", 1))
         hand.wait_round(job, 3)
-        self.assertEqual(job.used(), {**{f"used {i}": 1 for i in range(10)}, **{f"new {i}": 1 for i in range(30)}})
+        self.assertEqual(job.used(), {**{f"used {i}": 1 for i in range(100)}, **{f"new {i}": 1 for i in range(30)}})
 
     def test_same_content_under_another_inode_is_the_same_dataset(self):
         job, edge, hand = self.begin()
