@@ -1,4 +1,5 @@
-"""docs/security.md names tests: they exist. broker-config/README.md explains lines: all of production.conf and bridge.conf, and no others."""
+"""docs/security.md names tests, here and in tests/kube: they exist. broker-config/README.md explains lines: all of production.conf and
+bridge.conf, and no others."""
 
 import re
 import unittest
@@ -14,7 +15,9 @@ def keys(name):
 class Document(unittest.TestCase):
     def test_the_tests_that_it_names_exist(self):
         text = (ROOT / "docs" / "security.md").read_text()
-        there = {file.name: set(re.findall(r"def (test_\w+)", file.read_text())) for file in HERE.glob("test_*.py")}
+        there = {}
+        for file in (*HERE.glob("test_*.py"), *(HERE.parent / "kube").glob("test_*.py")):
+            there.setdefault(file.name, set()).update(re.findall(r"def (test_\w+)", file.read_text()))
         named = re.findall(r"`(test_\w+)`", text)
         self.assertGreater(len(named), 30)
         self.assertEqual([name for name in named if not any(name in tests for tests in there.values())], [])
