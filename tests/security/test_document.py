@@ -1,4 +1,4 @@
-"""docs/security.md names tests, here and in tests/kube: they exist. broker-config/README.md explains lines: all of production.conf and
+"""docs/security.md names tests, here, in tests/kube or tests/integration: they exist. broker-config/README.md explains lines: all of production.conf and
 bridge.conf, and no others."""
 
 import re
@@ -16,7 +16,7 @@ class Document(unittest.TestCase):
     def test_the_tests_that_it_names_exist(self):
         text = (ROOT / "docs" / "security.md").read_text()
         there = {}
-        for file in (*HERE.glob("test_*.py"), *(HERE.parent / "kube").glob("test_*.py")):
+        for file in (each for folder in (HERE, HERE.parent / "kube", HERE.parent / "integration") for each in folder.glob("test_*.py")):
             there.setdefault(file.name, set()).update(re.findall(r"def (test_\w+)", file.read_text()))
         named = re.findall(r"`(test_\w+)`", text)
         self.assertGreater(len(named), 30)
