@@ -197,7 +197,7 @@ class Faults(Case):
         cloud = self.loop.cloud(kubeconfig=file)
         cloud.wait_log("certificate")
         until(lambda: (said := cloud.get("/readyz"))[0] == 503 and "certificate" in said[1], lambda: cloud.get("/readyz"))
-        self.assertIn("Is the certificate authority that is given the API server's?", cloud.text())
+        cloud.wait_log("Is the certificate authority that is given the API server's")
         self.assertNotIn("verbs", cloud.text())  # no rule of RBAC would help
 
     def test_kubeconfig_that_points_nowhere(self):

@@ -80,6 +80,7 @@ class Migration(Case):
         pods = self.of_sedna(*TRAINED, ("Eval", "Completed", {"output": ROUND_3}), ("Deploy", "Waiting", None), pods=("inference",),
                              annotations={"ilmare/first-sample": "end"})
         self.taken_over()
+        until(lambda: "\nilmare_edge_jobs 1\n" in self.loop.edge.get("/metrics")[1], lambda: self.loop.edge.get("/metrics")[1])
         self.api.wait("Dataset", self.ns, "traffic-signs", lambda o: (o.get("status") or {}).get("numberOfSamples") == 30, "the device has looked at the file")
         self.assertEqual(self.loop.rounds(), {})
         self.loop.feed(10)
