@@ -2,7 +2,6 @@
 #include "cloud-agent/enrolment/files.h"
 
 #include <openssl/err.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/file.h"
@@ -94,13 +93,6 @@ int enrol_files_authority(enrol_files *f, error *err)
 	}
 	pair_fini(&p);
 	return code;
-}
-
-void enrol_files_free_text(char *text)
-{
-	if (text)
-		explicit_bzero(text, strlen(text));
-	free(text);
 }
 
 void enrol_files_fini(enrol_files *f)

@@ -17,12 +17,11 @@ typedef struct enrol_files {
 	authority *authority; /* NULL: none that can be used yet */
 } enrol_files;
 
-/* A new pair of the endpoint: 1 with both texts, to be freed with enrol_files_free_text; 0 if it is the same as the last time; a negative code
+/* A new pair of the endpoint: 1 with both texts, to be freed with file_secret_free; 0 if it is the same as the last time; a negative code
  * with *err if it cannot be used. */
 int enrol_files_endpoint(enrol_files *f, char **cert, char **key, error *err);
 /* 1 if `authority` is a new one, else as above. */
 int enrol_files_authority(enrol_files *f, error *err);
-void enrol_files_free_text(char *text); /* overwrites it; NULL is fine */
 void enrol_files_fini(enrol_files *f);
 
 #endif

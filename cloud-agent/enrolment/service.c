@@ -266,8 +266,8 @@ static void look(enrolment *e)
 		log_info("enrolment", "the endpoint has a new certificate");
 	if (code < 0)
 		log_error("enrolment", "the endpoint keeps the certificate that it has", L_STR("error", err.text));
-	enrol_files_free_text(cert);
-	enrol_files_free_text(key);
+	file_secret_free(cert);
+	file_secret_free(key);
 	code = enrol_files_authority(&e->files, &err);
 	if (code == 1)
 		log_info("enrolment", "the authority was exchanged", L_STR("name", authority_name(e->files.authority)));
@@ -315,8 +315,8 @@ static int listen_on(enrolment *e, error *err)
 	config.key = key;
 	if (code == 1)
 		code = http_server_start(e->loop, &config, &events, &e->http, err);
-	enrol_files_free_text(cert);
-	enrol_files_free_text(key);
+	file_secret_free(cert);
+	file_secret_free(key);
 	return code;
 }
 

@@ -36,6 +36,13 @@ static void source_fini(source *s)
 	wipe(s->text);
 }
 
+int access_open(const char *kubeconfig, const char *context, kube_access **out, error *err)
+{
+	if (kubeconfig != NULL && kubeconfig[0] != 0)
+		return access_kubeconfig(kubeconfig, context, out, err);
+	return access_in_cluster(ACCESS_SERVICE_ACCOUNT, getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT"), out, err);
+}
+
 void access_free(kube_access *a)
 {
 	if (a == NULL)

@@ -22,6 +22,8 @@ typedef struct kube_access kube_access;
 int access_kubeconfig(const char *paths, const char *context, kube_access **out, error *err);
 /* `folder` holds token, ca.crt and namespace; host and port are KUBERNETES_SERVICE_HOST and _PORT. */
 int access_in_cluster(const char *folder, const char *host, const char *port, kube_access **out, error *err);
+/* The first of these if `kubeconfig` is given (not NULL, not ""), else the second with this process's own folder and variables. */
+int access_open(const char *kubeconfig, const char *context, kube_access **out, error *err);
 void access_free(kube_access *a);
 
 const char *access_server(const kube_access *a);    /* url without a slash at its end */

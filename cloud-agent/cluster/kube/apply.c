@@ -7,7 +7,6 @@
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
@@ -151,9 +150,7 @@ int apply_definitions(const char *kubeconfig, const char *const *files, size_t n
 	for (size_t i = 0; code == 0 && i < n; i++)
 		code = read_file(all, files[i], err);
 	if (code == 0)
-		code = kubeconfig != NULL && kubeconfig[0] != '\0' ?
-			access_kubeconfig(kubeconfig, NULL, &access, err) :
-			access_in_cluster(ACCESS_SERVICE_ACCOUNT, getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT"), &access, err);
+		code = access_open(kubeconfig, NULL, &access, err);
 	if (code == 0)
 		code = send_all(access, all, err);
 	access_free(access);

@@ -204,11 +204,7 @@ cluster *cluster_kube_new(uv_loop_t *loop, const cluster_kube_config *config, co
 
 	k->base = (cluster){.ops = &ops, .events = *events, .done = done, .done_ctx = done_ctx};
 	k->loop = loop;
-	if (or_text(config->kubeconfig, NULL) != NULL)
-		code = access_kubeconfig(config->kubeconfig, config->context, &k->access, err);
-	else
-		code = access_in_cluster(ACCESS_SERVICE_ACCOUNT, getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT"), &k->access,
-			err);
+	code = access_open(config->kubeconfig, config->context, &k->access, err);
 	if (code != 0) {
 		free(k);
 		return NULL;
