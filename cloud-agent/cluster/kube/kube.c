@@ -114,7 +114,6 @@ static void stop(cluster *c, void (*stopped)(void *ctx), void *ctx)
 	k->started = false;
 	turn_end(&k->turn);
 	kube__write_fini(k);
-	kube__secrets_fini(k);
 	kube__asked_fini(k);
 	kube__read_fini(k);
 	uv_timer_start(&k->stop_limit, on_stop_limit, RELEASE_MS, 0);

@@ -38,12 +38,13 @@ cluster *cluster_kube_new(uv_loop_t *loop, const cluster_kube_config *config, co
 typedef struct cluster_kube_question {
 	const char *method, *path;
 	const char *content_type, *body; /* NULL: none */
+	int64_t total_ms;                /* at most so long in all; 0: 10 s */
 } cluster_kube_question;
 
 /* code: 0 with the object that was answered, which is overwritten when this returns; or a negative error_code with its text. */
 typedef void (*cluster_kube_answer)(void *ctx, int code, const char *text, const cJSON *object);
 
-/* Of a cluster of this kind. `done` is called exactly once: from inside, later, or from inside `stop`; 10 s are its limit. */
+/* Of a cluster of this kind. `done` is called exactly once: from inside, later, or from inside `stop`. */
 void cluster_kube_ask(cluster *c, const cluster_kube_question *question, cluster_kube_answer done, void *ctx);
 /* The one of our service account, or of the kubeconfig's context. */
 const char *cluster_kube_namespace(const cluster *c);

@@ -1,4 +1,4 @@
-/* One request of somebody else's (enrolment), beside what is followed and written: it is not limited here, waits for no leadership, and its answer
+/* One request of somebody else's (enrolment, or a Secret that is read), beside what is followed and written: it is not limited here, waits for no leadership, and its answer
  * is overwritten where it was. How many are under way is the caller's to bound. */
 #include <stdlib.h>
 
@@ -49,7 +49,7 @@ void cluster_kube_ask(cluster *c, const cluster_kube_question *q, cluster_kube_a
 		.content_type = q->content_type,
 		.body = q->body,
 		.secret = true,
-		.total_ms = ASK_MS,
+		.total_ms = q->total_ms != 0 ? q->total_ms : ASK_MS,
 		.done = on_answer};
 
 	if (!k->started) {

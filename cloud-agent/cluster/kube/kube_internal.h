@@ -17,7 +17,6 @@
 
 typedef struct kube kube;
 typedef struct kube_write kube_write;
-typedef struct kube_secret kube_secret;
 typedef struct kube_asked kube_asked;
 
 typedef struct kube_source { /* one reflector and its request */
@@ -58,8 +57,7 @@ struct kube {
 	bool denied[OBJECT_KINDS][KUBE_VERBS], event_denied; /* as last logged */
 	int64_t write_ms;
 	bool credentials_by_value;
-	kube_secret *secrets; /* that are being read */
-	kube_asked *asked;    /* that are under way */
+	kube_asked *asked; /* that are under way */
 	recorder *recorder;
 	transport_call *event_call;
 	uint64_t event_id;
@@ -100,7 +98,6 @@ void kube__create_pod(cluster *c, uint64_t id, const char *ns, const char *name,
 void kube__delete_pod(cluster *c, uint64_t id, const char *ns, const char *name, const char *uid);
 void kube__event(cluster *c, const char *ns, const char *job, const char *uid, bool warning, const char *reason, const char *message);
 void kube__read_secret(cluster *c, const char *ns, const char *name, cluster_secret done, void *ctx);
-void kube__secrets_fini(kube *k);
 void kube__asked_fini(kube *k);
 void kube__raise_epoch(cluster *c, uint64_t id, int64_t above);
 

@@ -1,5 +1,5 @@
-/* Reading one Secret, for a node that asks for its keys: the only request whose answer holds values. They are overwritten where they were: in
- * the answer, in its tree, and decoded.
+/* Reading one Secret, for a node that asks for its keys: an answer that holds values. They are overwritten where they were: in the answer and in its
+ * tree (kube_ask.c), and decoded.
  *
  * Not part of the queue of writes: it changes nothing, and who asks waits for it. How many are under way is the caller's to bound. */
 #include <stdlib.h>
@@ -11,23 +11,10 @@
 #include "common/json.h"
 #include "common/mem.h"
 
-struct kube_secret {
-	kube *k;
-	kube_secret *next;
-	transport_call *call;
+typedef struct reading {
 	cluster_secret done;
 	void *ctx;
-};
-
-static void secret_free(kube_secret *s)
-{
-	kube_secret **link = &s->k->secrets;
-
-	while (*link != s)
-		link = &(*link)->next;
-	*link = s->next;
-	free(s);
-}
+} reading;
 
 static void value_free(buf *value)
 {
@@ -46,58 +33,31 @@ static const char *value_of(const cJSON *object, const char *name, buf *value)
 	return buf_text(value);
 }
 
-static void on_answer(void *ctx, const transport_answer *answer)
+static void on_answer(void *ctx, int code, const char *text, const cJSON *object)
 {
-	kube_secret *s = ctx;
-	cluster_secret done = s->done;
-	void *done_ctx = s->ctx;
-	error err = {0};
-	cJSON *object = NULL;
-	int code = kube__answer(answer, &object, &err);
+	reading r = *(reading *)ctx;
+	buf id = {0}, key = {0};
+	const char *id_text, *key_text;
 
-	secret_free(s);
-	if (code == 0) {
-		buf id = {0}, key = {0};
-		const char *id_text = value_of(object, "ACCESS_KEY_ID", &id), *key_text = value_of(object, "SECRET_ACCESS_KEY", &key);
-
-		done(done_ctx, 0, "", object, id_text, key_text);
-		value_free(&id);
-		value_free(&key);
-	} else {
-		done(done_ctx, code, err.text, NULL, NULL, NULL);
+	free(ctx);
+	if (code != 0) {
+		r.done(r.ctx, code, text, NULL, NULL, NULL);
+		return;
 	}
-	json_wipe(object);
+	id_text = value_of(object, "ACCESS_KEY_ID", &id);
+	key_text = value_of(object, "SECRET_ACCESS_KEY", &key);
+	r.done(r.ctx, 0, "", object, id_text, key_text);
+	value_free(&id);
+	value_free(&key);
 }
 
 void kube__read_secret(cluster *c, const char *ns, const char *name, cluster_secret done, void *ctx)
 {
-	kube *k = (kube *)c;
-	kube_secret *s;
 	char *path = resource_path(OBJECT_SECRET, ns, name, NULL);
-	transport_request request = {.method = "GET", .path = path, .secret = true, .total_ms = k->write_ms, .done = on_answer};
+	cluster_kube_question question = {.method = "GET", .path = path, .total_ms = ((const kube *)c)->write_ms};
+	reading *r = mem_alloc(sizeof *r);
 
-	if (k->started) {
-		s = mem_alloc(sizeof *s);
-		*s = (kube_secret){.k = k, .next = k->secrets, .done = done, .ctx = ctx};
-		k->secrets = s;
-		request.ctx = s;
-		s->call = transport_begin(k->transport, &request);
-	} else {
-		done(ctx, ERROR_OFFLINE, "the cluster is not followed", NULL, NULL, NULL);
-	}
+	*r = (reading){.done = done, .ctx = ctx};
+	cluster_kube_ask(c, &question, on_answer, r);
 	free(path);
-}
-
-void kube__secrets_fini(kube *k)
-{
-	while (k->secrets) {
-		kube_secret *s = k->secrets;
-		cluster_secret done = s->done;
-		void *ctx = s->ctx;
-
-		k->secrets = s->next;
-		transport_cancel(s->call);
-		free(s);
-		done(ctx, ERROR_OFFLINE, "the cluster is not followed any more", NULL, NULL, NULL);
-	}
 }
