@@ -25,13 +25,6 @@ static void secret_init(buf *b)
 	buf_reserve(b, PKI_FILE_MAX + 1);
 }
 
-static void secret_fini(buf *b)
-{
-	if (b->data)
-		explicit_bzero(b->data, b->cap);
-	buf_fini(b);
-}
-
 static int read_key(const char *path, EVP_PKEY **out, error *err)
 {
 	buf text = {0};
@@ -42,7 +35,7 @@ static int read_key(const char *path, EVP_PKEY **out, error *err)
 	*out = code == 0 ? pki_key_parse(buf_text(&text), text.len) : NULL;
 	if (code == 0 && !*out)
 		code = error_set(err, ERROR_INVALID, "%s holds no key in PEM form", path);
-	secret_fini(&text);
+	buf_wipe(&text);
 	return code;
 }
 
@@ -71,7 +64,7 @@ static int make_key(const char *path, EVP_PKEY **out, error *err)
 		code = pki_key_print(*out, &text, err);
 	if (code == 0)
 		code = file_write(path, text.data, text.len, 0600, err);
-	secret_fini(&text);
+	buf_wipe(&text);
 	if (code == 0)
 		return 0;
 	EVP_PKEY_free(*out);
@@ -134,7 +127,7 @@ int folder_present(const char *dir, buf *certificate, EVP_PKEY **key, error *err
 		*key = NULL;
 	}
 	X509_free(cert);
-	secret_fini(&text);
+	buf_wipe(&text);
 	free(path);
 	return code;
 }
@@ -154,7 +147,7 @@ int folder_install(const char *dir, const char *certificates, EVP_PKEY *key, err
 		code = file_write(path, text.data, text.len, 0600, err);
 	if (code == 0)
 		(void)unlink(pending); /* one that stays is known to be used */
-	secret_fini(&text);
+	buf_wipe(&text);
 	free(path);
 	free(pending);
 	return code;

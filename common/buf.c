@@ -20,6 +20,13 @@ void buf_fini(buf *b)
 	*b = (buf){0};
 }
 
+void buf_wipe(buf *b)
+{
+	if (b->data != NULL)
+		explicit_bzero(b->data, b->cap);
+	buf_fini(b);
+}
+
 void buf_clear(buf *b)
 {
 	b->len = 0;

@@ -12,6 +12,7 @@ typedef struct buf {
 } buf;
 
 void buf_fini(buf *b);
+void buf_wipe(buf *b);  /* buf_fini of one that holds a secret: all of its memory is overwritten before */
 void buf_clear(buf *b); /* keeps the memory */
 void buf_reserve(buf *b, size_t more);
 void buf_add(buf *b, const void *data, size_t len);

@@ -61,9 +61,7 @@ int file_read_secret(const char *path, char **out, error *err)
 	buf text = {0};
 	int code = file_read(path, SECRET_MAX, &text, err);
 	*out = code == 0 ? mem_strndup(buf_text(&text), strcspn(buf_text(&text), "\r\n")) : NULL;
-	if (text.data != NULL)
-		explicit_bzero(text.data, text.cap);
-	buf_fini(&text);
+	buf_wipe(&text);
 	return code;
 }
 

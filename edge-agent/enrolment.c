@@ -74,8 +74,7 @@ static void read_certificate(enrolment *e)
 			.there = true, .begins_ms = pki_time(X509_get0_notBefore(cert)), .ends_ms = pki_time(X509_get0_notAfter(cert))};
 	X509_free(cert);
 	EVP_PKEY_free(key);
-	explicit_bzero(text.data, text.cap);
-	buf_fini(&text);
+	buf_wipe(&text);
 }
 
 static bool has_token(const enrolment *e)

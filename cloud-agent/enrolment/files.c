@@ -13,12 +13,8 @@ typedef struct pair {
 
 static void pair_fini(pair *p)
 {
-	if (p->key.data)
-		explicit_bzero(p->key.data, p->key.cap);
-	if (p->cert.data)
-		explicit_bzero(p->cert.data, p->cert.cap);
-	buf_fini(&p->cert);
-	buf_fini(&p->key);
+	buf_wipe(&p->cert);
+	buf_wipe(&p->key);
 }
 
 /* 1: other files than before; 0: the same; or an error. Room at once, so that no copy of a key is left behind as a buffer grows. */

@@ -89,9 +89,7 @@ static int source_read(source *s, const char *what, error *err)
 		wipe(s->text);
 		s->text = mem_strdup(text.data);
 	}
-	if (text.data != NULL)
-		explicit_bzero(text.data, text.cap);
-	buf_fini(&text);
+	buf_wipe(&text);
 	/* While it is replaced the last one counts. */
 	if (s->text != NULL)
 		return 0;
@@ -176,9 +174,7 @@ static int read_file(kubeconfig *k, const char *path, error *err)
 		if (docs[0]->kind != YAML_MAP)
 			code = error_set(err, ERROR_INVALID, "%s: is no kubeconfig", path);
 	}
-	if (text.data != NULL)
-		explicit_bzero(text.data, text.cap);
-	buf_fini(&text);
+	buf_wipe(&text);
 	return code;
 }
 

@@ -88,9 +88,7 @@ static int put(cJSON *variable, void *ctx)
 		cJSON_DeleteItemFromObjectCaseSensitive(variable, "valueFrom");
 		json_put_string(variable, "value", buf_text(&value));
 	}
-	if (value.data != NULL)
-		explicit_bzero(value.data, value.cap);
-	buf_fini(&value);
+	buf_wipe(&value);
 	return code;
 }
 

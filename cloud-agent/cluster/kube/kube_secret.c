@@ -16,13 +16,6 @@ typedef struct reading {
 	void *ctx;
 } reading;
 
-static void value_free(buf *value)
-{
-	if (value->data)
-		explicit_bzero(value->data, value->cap);
-	buf_fini(value);
-}
-
 /* NULL if it is not there, or no text. */
 static const char *value_of(const cJSON *object, const char *name, buf *value)
 {
@@ -47,8 +40,8 @@ static void on_answer(void *ctx, int code, const char *text, const cJSON *object
 	id_text = value_of(object, "ACCESS_KEY_ID", &id);
 	key_text = value_of(object, "SECRET_ACCESS_KEY", &key);
 	r.done(r.ctx, 0, "", object, id_text, key_text);
-	value_free(&id);
-	value_free(&key);
+	buf_wipe(&id);
+	buf_wipe(&key);
 }
 
 void kube__read_secret(cluster *c, const char *ns, const char *name, cluster_secret done, void *ctx)

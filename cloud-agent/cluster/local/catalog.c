@@ -239,9 +239,7 @@ static bool file_look(source_file *f, const char *folder)
 		f->failed = f->not_file = false;
 	}
 free_path:
-	if (bytes.data != NULL)
-		explicit_bzero(bytes.data, bytes.cap);
-	buf_fini(&bytes);
+	buf_wipe(&bytes);
 	free(path);
 	return changed;
 }

@@ -178,9 +178,7 @@ static void read_secret_value(reader *r, manifest *m, const yaml_node *value, co
 		problem_tell(r, strstr(wrong, "left out") != NULL, value->line, told);
 		free(told);
 	}
-	if (text.data != NULL)
-		explicit_bzero(text.data, text.cap);
-	buf_fini(&text);
+	buf_wipe(&text);
 }
 
 static void read_secret(reader *r, const yaml_node *doc, manifest *m)

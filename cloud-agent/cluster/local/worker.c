@@ -72,9 +72,7 @@ static int read_json(const char *folder, const char *name, size_t max, cJSON **o
 		log_error("local", "what was written about a worker makes no sense", L_STR("file", path), L_STR("error", why.text));
 		*out = cJSON_CreateObject();
 	}
-	if (text.data != NULL)
-		explicit_bzero(text.data, text.cap);
-	buf_fini(&text);
+	buf_wipe(&text);
 	free(path);
 	return code == ERROR_NOT_FOUND ? 0 : code;
 }
