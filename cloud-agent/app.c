@@ -434,9 +434,16 @@ int app_start(uv_loop_t *loop, const cloud_options *options, app **out, error *e
 		return code;
 	}
 	turn_begin(&a->turn);
+	return 0;
+}
+
+void app_ready(app *a)
+{
+	if (a->stopping)
+		return;
+	log_info("main", "started", L_STR("name", a->options->name), L_STR("version", ILMARE_VERSION));
 	notify_ready(a->notify);
 	say_status(a);
-	return 0;
 }
 
 void app_stop(app *a)

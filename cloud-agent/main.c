@@ -10,7 +10,11 @@
 #include "cloud-agent/options.h"
 #include "common/daemon.h"
 #include "common/log.h"
-#include "common/version.h"
+
+static void ready(void *ctx)
+{
+	app_ready(ctx);
+}
 
 static void stop(void *ctx)
 {
@@ -46,11 +50,9 @@ int main(int argc, char **argv)
 
 	uv_loop_init(&loop);
 	status = app_start(&loop, &options, &agent, &err) == 0 ? 0 : 1;
-	if (status == 0)
-		log_info("main", "started", L_STR("name", options.name), L_STR("version", ILMARE_VERSION));
-	else
+	if (status != 0)
 		log_error("main", "cannot start", L_STR("error", err.text));
-	daemon_run(&loop, stop, agent);
+	daemon_run(&loop, ready, stop, agent);
 	app_free(agent);
 	uv_loop_close(&loop);
 	if (status == 0)

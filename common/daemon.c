@@ -100,7 +100,7 @@ static void teller_stop(teller *t)
 	uv_close((uv_handle_t *)&t->due, NULL);
 }
 
-void daemon_run(uv_loop_t *loop, void (*stop)(void *ctx), void *ctx)
+void daemon_run(uv_loop_t *loop, void (*ready)(void *ctx), void (*stop)(void *ctx), void *ctx)
 {
 	static const int numbers[2] = {SIGTERM, SIGINT};
 	stopper s = {.stop = stop, .ctx = ctx};
@@ -115,6 +115,7 @@ void daemon_run(uv_loop_t *loop, void (*stop)(void *ctx), void *ctx)
 	teller_start(&t, loop);
 	uv_timer_init(loop, &s.limit);
 	uv_unref((uv_handle_t *)&s.limit);
+	ready(ctx);
 	uv_run(loop, UV_RUN_DEFAULT);
 	teller_stop(&t);
 	uv_close((uv_handle_t *)&s.limit, NULL);

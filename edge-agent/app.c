@@ -507,9 +507,16 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 	}
 	edge_agent_start(a->agent, clock_now());
 	turn_begin(&a->turn);
+	return 0;
+}
+
+void app_ready(app *a)
+{
+	if (a->stopping)
+		return;
+	log_info("main", "started", L_STR("node", a->options->node), L_STR("version", ILMARE_VERSION));
 	notify_ready(a->notify);
 	say_status(a);
-	return 0;
 }
 
 void app_stop(app *a)

@@ -4,9 +4,13 @@
 
 #include "common/daemon.h"
 #include "common/log.h"
-#include "common/version.h"
 #include "edge-agent/app.h"
 #include "edge-agent/options.h"
+
+static void ready(void *ctx)
+{
+	app_ready(ctx);
+}
 
 static void stop(void *ctx)
 {
@@ -30,11 +34,9 @@ int main(int argc, char **argv)
 
 	uv_loop_init(&loop);
 	status = app_start(&loop, &options, &agent, &err) == 0 ? 0 : 1;
-	if (status == 0)
-		log_info("main", "started", L_STR("node", options.node), L_STR("version", ILMARE_VERSION));
-	else
+	if (status != 0)
 		log_error("main", "cannot start", L_STR("error", err.text));
-	daemon_run(&loop, stop, agent);
+	daemon_run(&loop, ready, stop, agent);
 	app_free(agent);
 	uv_loop_close(&loop);
 	if (status == 0)
