@@ -27,9 +27,9 @@ from unpacked import ARCHS, NAMES, ROOT, image
 
 sys.path[:0] = [str(ROOT / "tests" / "integration")]
 sys.dont_write_bytecode = True
+from agents import PATIENCE, free_port  # noqa: E402
 from case import main  # noqa: E402
 
-PATIENCE = float(os.environ.get("ILMARE_TEST_PATIENCE", "20"))
 # Set by the runner, in namespaces that are nobody else's.
 ALONE = os.environ.get("ILMARE_IMAGES_ALONE") == "1"
 BUNDLE = "etc/ssl/certs/ca-certificates.crt"
@@ -295,11 +295,6 @@ class Network(Started):
 class Agents(Started):
     """The edge agent and the broker of the images, with TLS."""
 
-    def port(self):
-        with contextlib.closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            return free.getsockname()[1]
-
     def open(self, port):
         with contextlib.closing(socket.socket()) as s:
             return s.connect_ex(("127.0.0.1", port)) == 0
@@ -309,7 +304,7 @@ class Agents(Started):
         key.chmod(0o644)
         for arch in ARCHS:
             with self.subTest(arch=arch):
-                port = self.port()
+                port = free_port()
                 config = self.folder(f"config-{arch}", 0)
                 for file in (cert, key):
                     shutil.copy(file, config)
@@ -326,7 +321,7 @@ class Agents(Started):
                 server, server_log = self.started(broker, "/usr/sbin/mosquitto", "-c", f"{at}/etc/ilmare/mosquitto.conf")
                 self.until("the broker listens", lambda: server.poll() is not None or self.open(port))
                 _, agent_log = self.started(edge, "/usr/sbin/ilmare-edge", "--node=n1", f"--mqtt-brokers=mqtts://localhost:{port}", "--observe-port=-1",
-                    f"--workers-port={self.port()}", f"--state-dir={'' if arch == 'amd64' else edge.root}/var/lib/ilmare")
+                    f"--workers-port={free_port()}", f"--state-dir={'' if arch == 'amd64' else edge.root}/var/lib/ilmare")
                 said = broker.run("/usr/bin/mosquitto_sub", "-h", "localhost", "-p", str(port), "--tls-use-os-certs", "-V", "5", "-C", "1",
                     "-W", str(int(PATIENCE)), "-t", "ilmare/v1/presence/n1")
                 self.assertEqual(said.returncode, 0, said.stderr + agent_log.read_text() + server_log.read_text())

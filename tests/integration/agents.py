@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import shlex
 import shutil
@@ -56,10 +57,25 @@ def is_sanitized():
         return False
 
 
+# Not of those that the system gives to whoever asks for any, nor of a node's or a cluster's own: what is free here stays free.
+PORTS = range(12000, 30000)
+reserved = []  # until this process ends
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A loopback TCP port that no other test of this machine is given as long as this one runs (child.c does the same)."""
+    for port in random.sample(PORTS, len(PORTS)):
+        name, s = socket.socket(socket.AF_UNIX), socket.socket()
+        with s:
+            try:
+                name.bind(f"\0ilmare-test-port-{port}")
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                name.close()
+                continue
+        reserved.append(name)
+        return port
+    raise AssertionError(f"no port of {PORTS} is free")
 
 
 def until(check, what, patience=PATIENCE, interval=0.005):

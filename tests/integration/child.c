@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,16 +92,47 @@ static int loopback_socket(uint16_t port, struct sockaddr_in *address)
 	return fd;
 }
 
-uint16_t port_free(void)
+/* Reserves the port by a name that ends with this process. */
+static bool port_reserve(uint16_t port)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int len = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "ilmare-test-port-%u", port);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	if (bind(fd, (struct sockaddr *)&name, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) == 0)
+		return true;
+	close(fd);
+	return false;
+}
+
+static bool port_is_free(uint16_t port)
 {
 	struct sockaddr_in address;
-	socklen_t len = sizeof address;
-	int fd = loopback_socket(0, &address);
+	int fd = loopback_socket(port, &address);
+	bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
 
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
 	close(fd);
-	return ntohs(address.sin_port);
+	return is_free;
+}
+
+/* Not of those that the system gives to whoever asks for any: what is free here stays free. */
+enum { PORT_FIRST = 12000, PORT_END = 30000 };
+
+uint16_t port_free(void)
+{
+	static int last; /* the search goes on there, and begins at another place in each process */
+
+	if (last == 0)
+		last = getpid() * 97;
+	for (int i = 0; i < PORT_END - PORT_FIRST; i++) {
+		uint16_t port = (uint16_t)(PORT_FIRST + ++last % (PORT_END - PORT_FIRST));
+
+		if (port_reserve(port) && port_is_free(port))
+			return port;
+	}
+	fail_msg("no port from %d to %d is free", PORT_FIRST, PORT_END - 1);
+	return 0;
 }
 
 static int64_t now_ms(void)

@@ -12,7 +12,7 @@ pid_t child_fork(int (*run)(void *arg), void *arg);
 /* Signal it (0: none) and wait for its end; the status of waitpid. */
 int child_end(pid_t pid, int signal);
 
-/* A loopback TCP port that was free a moment ago. */
+/* A loopback TCP port that no other test of this machine is given as long as this one runs (agents.py does the same). */
 uint16_t port_free(void);
 /* Wait until somebody there hangs up on who talks nonsense, or the child (0: none) has ended; 0, or -1 if that did not come in time. */
 int port_wait(uint16_t port, pid_t child);

@@ -19,7 +19,7 @@ import ssl
 import threading
 import time
 
-from agents import PATIENCE, until
+from agents import PATIENCE, free_port, until
 
 
 def status_object(code, reason, message):
@@ -177,7 +177,7 @@ class Proxy:
         self.context.load_cert_chain(certificate, key)
         self.context.set_alpn_protocols(["http/1.1"])
         self.to_server = ssl.create_default_context(cafile=str(cluster.ca))
-        self.port, self.listener = 0, None
+        self.port, self.listener = free_port(), None
         self.accept()
 
     @property
@@ -192,7 +192,7 @@ class Proxy:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
         listener.listen(64)
-        self.port, self.listener = listener.getsockname()[1], listener
+        self.listener = listener
         threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
 
     def _serve(self, listener):
