@@ -266,8 +266,10 @@ static void set_common(client *c, char *url)
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, c);
 	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(e, CURLOPT_WRITEDATA, c);
-	if (s->ca_file != NULL && s->ca_file[0] != '\0')
+	if (s->ca_file != NULL && s->ca_file[0] != '\0') {
 		curl_easy_setopt(e, CURLOPT_CAINFO, s->ca_file);
+		curl_easy_setopt(e, CURLOPT_CAPATH, NULL); /* else the system's authorities are believed as well */
+	}
 }
 
 /* Everything is set anew for each request; connections and sessions of TLS stay. */

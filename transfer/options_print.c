@@ -17,7 +17,7 @@ static const char *const variables[][2] = {
 		"Address of the store: HOST, HOST:PORT, http://HOST:PORT or https://HOST:PORT; https unless it says http. Default: Amazon's."},
 	{"ACCESS_KEY_ID, SECRET_ACCESS_KEY", "The key. Without both, requests are not signed."},
 	{"AWS_REGION", "What requests are signed for. Default: that of Amazon's host name, else us-east-1."},
-	{"SSL_CERT_FILE", "Certificates of authorities, in place of the system's."},
+	{"SSL_CERT_FILE", "Certificates of authorities, in place of the system's: these alone are believed."},
 	{"https_proxy, http_proxy, no_proxy", "Proxies."},
 };
 

@@ -31,6 +31,7 @@ import yaml  # noqa: E402
 
 from agents import PATIENCE, ROOT, Process, free_port, until  # noqa: E402
 from api import Api, ApiError, at, context_for  # noqa: E402
+from authorities import openssl  # noqa: E402
 
 CRDS = ROOT / "helm" / "ilmare" / "crds"
 ADMIN, OTHER = "admin-token", "ilmare-token"
@@ -58,21 +59,6 @@ def tools():
     if done.returncode != 0:
         raise RuntimeError(f"scripts/kube-tools: exit status {done.returncode}")
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
-
-
-def openssl(*args, stdin=None):
-    done = subprocess.run(["openssl", *map(str, args)], input=stdin, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def system_authorities(folder, *certificates):
-    """What a command is begun with, so that for it the system's authorities are these alone."""
-    folder.mkdir()
-    for certificate in certificates:
-        name = openssl("x509", "-noout", "-subject_hash", "-in", certificate).strip()
-        (folder / f"{name}.0").write_bytes(pathlib.Path(certificate).read_bytes())
-    return ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /etc/ssl/certs && exec "$@"', str(folder)]
 
 
 class Authority:

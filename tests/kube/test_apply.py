@@ -8,7 +8,8 @@ from kube_case import HERE, Case, main, manifests, setUpModule  # noqa: F401
 
 from agents import program
 from api import JOB, at, meta, path_of
-from cluster import CRDS, Authority, definitions, system_authorities
+from authorities import system_authorities
+from cluster import CRDS, Authority, definitions
 
 FILES = sorted(CRDS.glob("*.yaml"))
 RULES = [{"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get", "create", "patch"]}]

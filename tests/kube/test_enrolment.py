@@ -14,7 +14,8 @@ from kube_case import Case, main, setUpModule  # noqa: F401
 
 from agents import free_port, program, until
 from api import meta
-from cluster import Authority, openssl, system_authorities
+from authorities import system_authorities
+from cluster import Authority, openssl
 from enrolment import PREFIX, SAN, Enrolment, facts
 
 

@@ -47,8 +47,9 @@ class Case(unittest.TestCase):
         self.random = random.Random(1)
         self.env = {}
 
-    def begin(self, *arguments, env=None, stdin=subprocess.DEVNULL, **more):
-        return subprocess.Popen([program("ilmare-transfer"), *(a if isinstance(a, bytes) else str(a) for a in arguments)], stdin=stdin,
+    def begin(self, *arguments, env=None, stdin=subprocess.DEVNULL, before=(), **more):
+        """before: a command that begins this one."""
+        return subprocess.Popen([*before, program("ilmare-transfer"), *(a if isinstance(a, bytes) else str(a) for a in arguments)], stdin=stdin,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_env(self.env if env is None else env), **more)
 
     def end(self, process):

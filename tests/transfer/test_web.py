@@ -5,6 +5,8 @@ import subprocess
 
 from bed import QUICK, Case, main
 
+from authorities import system_authorities
+
 
 class Pages(Case):
     def setUp(self):
@@ -46,9 +48,7 @@ class Pages(Case):
         self.assertFalse((self.path / "g").exists())
 
     def test_never_from_https_to_http(self):
-        key, certificate = self.path / "key.pem", self.path / "cert.pem"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", certificate,
-                        "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        key, certificate = self.certificate("here")
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(certificate, key)
         data, safe = self.page("f"), self.web(tls)
@@ -58,6 +58,28 @@ class Pages(Case):
         self.assertEqual((self.path / "f").read_bytes(), data)
         self.bad(12, "get", f"{safe.url}/down", self.path / "g", env=env)
         self.bad(4, "get", f"{safe.url}/f", self.path / "g")
+
+    def test_a_named_authority_is_the_only_one(self):
+        """Not beside the system's: who names one wants nobody else to be able to stand in for the store."""
+        (key, certificate), other = self.certificate("here"), self.certificate("elsewhere")[1]
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate, key)
+        data, safe = self.page("f"), self.web(tls)
+        system = {"before": system_authorities(self.path / "system", certificate)}
+        for env in ({}, {"SSL_CERT_FILE": ""}, {"SSL_CERT_FILE": str(certificate)}):
+            self.good("get", f"{safe.url}/f", self.path / "f", env=env, **system)
+            self.assertEqual((self.path / "f").read_bytes(), data)
+            (self.path / "f").unlink()
+        done = self.bad(4, "get", f"{safe.url}/f", self.path / "f", env={"SSL_CERT_FILE": str(other)}, **system)
+        self.assertIn("SSL_CERT_FILE", done.last["message"])
+        self.assertFalse((self.path / "f").exists())
+
+    def certificate(self, name):
+        """A key, and a certificate of 127.0.0.1 that it has signed itself."""
+        key, certificate = self.path / f"{name}.key", self.path / f"{name}.crt"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", certificate,
+                        "-days", "2", "-subj", f"/O={name}/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        return key, certificate
 
     def test_pages_in_place_of_files(self):
         proxy = self.proxy(self.site.port)
