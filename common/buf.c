@@ -74,10 +74,9 @@ void buf_putc(buf *b, char c)
 	b->data[b->len] = '\0';
 }
 
-void buf_printf(buf *b, const char *fmt, ...)
+void buf_vprintf(buf *b, const char *fmt, va_list args)
 {
-	va_list args, again;
-	va_start(args, fmt);
+	va_list again;
 	va_copy(again, args);
 	buf_reserve(b, 0);
 	size_t room = b->cap - b->len;
@@ -90,6 +89,13 @@ void buf_printf(buf *b, const char *fmt, ...)
 		b->len += (size_t)n;
 	b->data[b->len] = '\0';
 	va_end(again);
+}
+
+void buf_printf(buf *b, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	buf_vprintf(b, fmt, args);
 	va_end(args);
 }
 

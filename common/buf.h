@@ -4,6 +4,7 @@
 #ifndef COMMON_BUF_H
 #define COMMON_BUF_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 typedef struct buf {
@@ -19,6 +20,7 @@ void buf_add(buf *b, const void *data, size_t len);
 void buf_puts(buf *b, const char *s);
 void buf_putc(buf *b, char c);
 void buf_printf(buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(buf *b, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 char *buf_detach(buf *b);           /* the text, to be freed by the caller; "" if empty; b is empty afterwards */
 const char *buf_text(const buf *b); /* never NULL */
 

@@ -20,7 +20,7 @@ enum { JSON_MAX_DEPTH = 32 };
 /* Parse exactly one value of at most `max` bytes: nesting above JSON_MAX_DEPTH, trailing bytes, NUL bytes, invalid UTF-8 and repeated
  * member names are refused, with the byte offset in the text. *out is to be freed with cJSON_Delete. */
 int json_parse(const char *data, size_t len, size_t max, cJSON **out, error *err);
-/* Compact text, to be freed. Depth above JSON_MAX_DEPTH gives NULL. */
+/* Compact text, to be freed; valid UTF-8: a byte that is part of no character is printed as '?'. Depth above JSON_MAX_DEPTH gives NULL. */
 char *json_print(const cJSON *value);
 /* The same in a buffer of `room` bytes to begin with: a text that needs no more leaves no copy of a part of it behind. */
 char *json_print_room(const cJSON *value, size_t room);

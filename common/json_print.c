@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/buf.h"
 #include "common/json.h"
+#include "common/json_scan.h"
 
 enum { FIRST_SIZE = 500 }; /* most documents and conditions need about as much */
 
@@ -58,18 +60,34 @@ static void print_escaped(buf *out, char c)
 	}
 }
 
+/* Bytes at the beginning of s that can stand as they are. */
+static size_t plain_length(const char *s)
+{
+	size_t plain = 0;
+	for (;;) {
+		while ((unsigned char)s[plain] >= 0x20 && (unsigned char)s[plain] < 0x80 && s[plain] != '"' && s[plain] != '\\')
+			plain++;
+		size_t width = (unsigned char)s[plain] < 0x80 ? 0 : json_utf8_length(s + plain, strnlen(s + plain, 4));
+		if (width == 0)
+			return plain;
+		plain += width;
+	}
+}
+
 static void print_string(buf *out, const char *s)
 {
 	buf_putc(out, '"');
 	for (;;) {
-		size_t plain = 0;
-		while ((unsigned char)s[plain] >= 0x20 && s[plain] != '"' && s[plain] != '\\')
-			plain++;
+		size_t plain = plain_length(s);
 		buf_add(out, s, plain);
 		s += plain;
 		if (*s == '\0')
 			break;
-		print_escaped(out, *s++);
+		if ((unsigned char)*s >= 0x80)
+			buf_putc(out, '?');
+		else
+			print_escaped(out, *s);
+		s++;
 	}
 	buf_putc(out, '"');
 }

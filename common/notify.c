@@ -17,6 +17,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/text.h"
 
 enum { SEND_WAIT_MS = 500, STATUS_MAX = 600 };
 
@@ -134,12 +135,14 @@ void notify_ready(notify *n)
 
 void notify_status(notify *n, const char *text)
 {
-	char line[sizeof n->status + sizeof "STATUS="];
+	char status[sizeof n->status], line[sizeof status + sizeof "STATUS="];
 
-	if (strncmp(n->status, text, sizeof n->status - 1) == 0)
+	/* One that is not UTF-8 would not be taken. */
+	text_copy(status, sizeof status, text);
+	if (strcmp(n->status, status) == 0)
 		return;
-	snprintf(n->status, sizeof n->status, "%s", text);
-	snprintf(line, sizeof line, "STATUS=%s", n->status);
+	memcpy(n->status, status, sizeof status);
+	snprintf(line, sizeof line, "STATUS=%s", status);
 	for (char *p = line; *p; p++)
 		if ((unsigned char)*p < ' ')
 			*p = ' ';

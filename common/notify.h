@@ -18,7 +18,7 @@ typedef struct notify notify;
 notify *notify_new(uv_loop_t *loop);
 /* The start is complete. From now on a sign of life at half of the time that the manager allows. Once. */
 void notify_ready(notify *n);
-/* What it is doing, for people: one line. Sent if it is another text than the last. */
+/* What it is doing, for people: one line, cut if it has more than about 600 bytes. Sent if it is another text than the last. */
 void notify_status(notify *n, const char *text);
 /* It has begun to stop. Signs of life go on until the end. */
 void notify_stopping(notify *n);

@@ -19,6 +19,7 @@
 #include "common/mqtt/agent.h"
 #include "common/notify.h"
 #include "common/program.h"
+#include "common/text.h"
 #include "common/turn.h"
 #include "common/version.h"
 #include "edge-agent/core/agent.h"
@@ -61,7 +62,7 @@ static void commit(app *a, const edge_action *action)
 
 	result.code = store_commit(a->store, action->commit.changes, action->commit.n, &err);
 	result.text = err.text;
-	snprintf(a->problem, sizeof a->problem, "%s", err.text);
+	text_copy(a->problem, sizeof a->problem, err.text);
 	edge_agent_done(a->agent, action->id, &result, clock_now());
 }
 
@@ -153,7 +154,7 @@ static void say_status(app *a)
 	if (a->stopping)
 		return;
 	if (certificate && mqtt_client_state(a->mqtt) != MQTT_UP)
-		snprintf(words, sizeof words, "no certificate yet: %s", certificate);
+		text_print(words, sizeof words, "no certificate yet: %s", certificate);
 	else
 		mqtt_agent_words(a->mqtt, words, sizeof words);
 	notify_status(a->notify, words);
@@ -272,7 +273,7 @@ static bool on_ready(void *ctx, const char **why)
 
 	*why = a->problem;
 	if (a->problem[0] == 0 && certificate) {
-		snprintf(a->waits, sizeof a->waits, "waits for a certificate: %s", certificate);
+		text_print(a->waits, sizeof a->waits, "waits for a certificate: %s", certificate);
 		*why = a->waits;
 	}
 	return a->problem[0] == 0 && !certificate;

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/pki.h"
+#include "common/text.h"
 #include "edge-agent/core/enrolment_plan.h"
 #include "proto/document.h"
 
@@ -94,12 +95,12 @@ static void set_problem(enrolment *e)
 		snprintf(text, sizeof text, "it begins at %s, and this machine's clock is before that", date);
 	} else if (need == ENROLMENT_FIRST) {
 		if (e->said[0])
-			snprintf(text, sizeof text, "%s", e->said);
+			text_copy(text, sizeof text, e->said);
 		else if (e->plan.running == ENROLMENT_WAIT && !has_token(e))
-			snprintf(text, sizeof text, "there is no token to ask with: %s",
+			text_print(text, sizeof text, "there is no token to ask with: %s",
 				e->token_file ? e->token_file : "enrolment.tokenFile is not set");
 		else
-			snprintf(text, sizeof text, "asking %s", e->url);
+			text_print(text, sizeof text, "asking %s", e->url);
 	}
 	if (strcmp(text, e->problem) == 0)
 		return;
@@ -133,7 +134,7 @@ static void take_words(enrolment *e)
 	e->heard[strcspn(e->heard, "\r\n")] = 0;
 	if (strncmp(words, name, sizeof name - 1) == 0)
 		words += sizeof name - 1;
-	snprintf(e->said, sizeof e->said, "%s", words[0] ? words : e->end);
+	text_copy(e->said, sizeof e->said, words[0] ? words : e->end);
 }
 
 /* All of it is over. */

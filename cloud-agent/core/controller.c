@@ -13,7 +13,6 @@
 #include "cloud-agent/core/core.h"
 #include "cloud-agent/core/credential.h"
 #include "cloud-agent/core/publisher.h"
-#include "common/json_scan.h"
 #include "common/random.h"
 
 const char *object_kind_name(enum object_kind k)
@@ -113,21 +112,6 @@ stamp stamp_new(controller *c)
 bool may_write(const controller *c)
 {
 	return c->leading && c->synced && c->now.mono_ms < c->fence;
-}
-
-void text_copy(char *out, size_t size, const char *text)
-{
-	size_t len = 0;
-	while (text[len] != '\0') {
-		size_t width = json_utf8_length(text + len, strnlen(text + len, 4));
-		if (len + (width == 0 ? 1 : width) >= size)
-			break;
-		if (width == 0)
-			out[len++] = '?';
-		for (; width > 0; width--, len++)
-			out[len] = text[len];
-	}
-	out[len] = '\0';
 }
 
 void event_add(controller *c, const job *j, bool warning, const char *reason, const char *message)

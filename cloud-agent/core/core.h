@@ -26,6 +26,7 @@
 #include "cloud-agent/core/table.h"
 #include "common/json.h"
 #include "common/mem.h"
+#include "common/text.h"
 #include "proto/document.h"
 #include "proto/worker.h"
 
@@ -462,7 +463,6 @@ void event_add(controller *c, const job *j, bool warning, const char *reason, co
 stamp stamp_new(controller *c);
 double random_unit(controller *c); /* [0, 1) */
 int64_t jitter(controller *c, int64_t ms, double share);
-bool may_write(const controller *c);                      /* leading, within the fence, all kinds listed */
-void text_copy(char *out, size_t size, const char *text); /* cut at a character's border */
+bool may_write(const controller *c); /* leading, within the fence, all kinds listed */
 
 #endif

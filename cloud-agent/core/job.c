@@ -250,7 +250,7 @@ void job_wait(job *j, const char *reason, const char *fmt, ...)
 	va_list args;
 	va_start(args, fmt);
 	text_copy(j->state_reason, sizeof j->state_reason, reason);
-	vsnprintf(j->state_message, sizeof j->state_message, fmt, args);
+	text_vprint(j->state_message, sizeof j->state_message, fmt, args);
 	va_end(args);
 	j->state_warns = false;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/log.h"
+#include "common/text.h"
 
 /* Whoever asked has asked again by then. */
 enum { ONCE_EXPIRY_S = 60 };
@@ -70,13 +71,13 @@ void mqtt_agent_words(const mqtt_client *client, char *out, size_t size)
 	struct tm tm;
 
 	if (mqtt_client_state(client) == MQTT_UP) {
-		snprintf(out, size, "connected to %s", mqtt_client_broker(client));
+		text_print(out, size, "connected to %s", mqtt_client_broker(client));
 	} else if (!*problem) {
-		snprintf(out, size, "connecting to %s", mqtt_client_broker(client));
+		text_print(out, size, "connecting to %s", mqtt_client_broker(client));
 	} else {
 		if (gmtime_r(&since, &tm))
 			strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &tm);
-		snprintf(out, size, "not connected since %s: %s", stamp, problem);
+		text_print(out, size, "not connected since %s: %s", stamp, problem);
 	}
 }
 

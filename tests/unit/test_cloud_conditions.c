@@ -378,20 +378,6 @@ static void test_metrics_of_many_classes(void **state)
 	}
 }
 
-static void test_text_copy(void **state)
-{
-	(void)state;
-	char out[6];
-	text_copy(out, sizeof out, "abc\xc3\xa4\xc3\xb6");
-	assert_string_equal(out, "abc\xc3\xa4");
-	text_copy(out, sizeof out, "abcd\xc3\xa4");
-	assert_string_equal(out, "abcd");
-	text_copy(out, sizeof out,
-		"a\xff"
-		"b");
-	assert_string_equal(out, "a?b");
-}
-
 int main(void)
 {
 	mem_init();
@@ -401,7 +387,6 @@ int main(void)
 		cmocka_unit_test(test_size),
 		cmocka_unit_test(test_metrics_bound),
 		cmocka_unit_test(test_metrics_of_many_classes),
-		cmocka_unit_test(test_text_copy),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

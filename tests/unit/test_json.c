@@ -144,6 +144,31 @@ static char *nested(size_t depth, const char *open, const char *close)
 	return buf_detach(&text);
 }
 
+/* A message that was cut, say: whoever reads it would refuse all that stands beside it. */
+static void what_is_no_character_is_not_printed(void **state)
+{
+	(void)state;
+	const char *const texts[][2] = {
+		{"caf\xc3\xa9 \xf0\x9f\x8d\x80", "\"caf\xc3\xa9 \xf0\x9f\x8d\x80\""},
+		{"caf\xc3", "\"caf?\""},
+		{"\xff\n\xe2\x82.",
+			"\"?\\n?"
+			"?.\""},
+		{"\xed\xa0\x80",
+			"\"?"
+			"?"
+			"?\""},
+	};
+	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+		cJSON *value = cJSON_CreateString(texts[i][0]);
+		char *printed = json_print(value);
+		assert_string_equal(printed, texts[i][1]);
+		cJSON_Delete(value);
+		cJSON_Delete(parsed(printed));
+		free(printed);
+	}
+}
+
 static void nesting_is_bounded(void **state)
 {
 	(void)state;
@@ -407,6 +432,7 @@ int main(void)
 		cmocka_unit_test(takes_what_is_json),
 		cmocka_unit_test(refuses_the_rest_and_says_where),
 		cmocka_unit_test(a_name_is_found_twice_among_many),
+		cmocka_unit_test(what_is_no_character_is_not_printed),
 		cmocka_unit_test(nesting_is_bounded),
 		cmocka_unit_test(size_is_bounded),
 		cmocka_unit_test(many_names_take_little_time),

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "common/buf.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "common/notify.h"
 
@@ -199,6 +201,34 @@ static void test_the_same_status_is_said_once(void **state)
 	free(longer);
 }
 
+/* A manager takes no status that is not UTF-8. */
+static void test_a_long_status_is_cut_between_characters(void **state)
+{
+	fixture *f = *state;
+
+	listen_here(f);
+	f->notify = notify_new(&f->loop);
+	for (int shift = 0; shift < 4; shift++) {
+		buf longer = {0};
+		const char *said;
+
+		buf_printf(&longer, "%.*s", shift, "xxx");
+		while (longer.len < 1000)
+			buf_puts(&longer, "\xf0\x9f\x8d\x80");
+		notify_status(f->notify, buf_text(&longer));
+		said = heard(f);
+		assert_in_range(strlen(said), 500, 1000);
+		assert_true(json_utf8_valid(said, strlen(said)));
+		notify_status(f->notify, buf_text(&longer));
+		assert_string_equal(heard(f), "");
+		buf_fini(&longer);
+	}
+	notify_status(f->notify, "a strange file: \xff\xc3");
+	assert_string_equal(heard(f),
+		"STATUS=a strange file: ?"
+		"?");
+}
+
 /* READY first; then a sign at each half of the time, and none while the loop does not run. */
 static void test_signs_of_life(void **state)
 {
@@ -317,6 +347,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_story_by_abstract_name, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_children_do_not_inherit_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_same_status_is_said_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_long_status_is_cut_between_characters, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_signs_of_life, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_signs_unless_they_are_asked_of_us, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_signs_in_another_processs_name, setup, teardown),
