@@ -124,7 +124,7 @@ class Release(Case):
         # Another authority: all that it signs.
         was = now
         self.api.delete("Secret", self.ns, f"{F}-authority")
-        self.upgrade("--set", "crds.upgrade=false,external.host=192.0.2.7")
+        self.upgrade("--set", "crds.upgrade=false,external.host=192.0.2.7,certificates.newAuthorityAt=4")
         now = self.pem()
         self.assertEqual({end for end in was if was[end] == now[end]}, {"cloud-authority", "cloud-tls"})
         self.verified("operator-operator")
@@ -143,6 +143,53 @@ class Release(Case):
             self.assertEqual(self.secret(end, "ca.crt").split(), both.split(), end)
             (self.world.path / "crt").write_bytes(self.secret(end))
             openssl("verify", "-CAfile", new.certificate, self.world.path / "crt")
+
+    def test_a_lost_authority_is_no_new_one(self):
+        """All devices hang on it, so an upgrade does not make one unasked; the one of before comes back from Helm's own record."""
+        flags = ("upgrade", "fleet", CHART, "--set", "crds.upgrade=false")
+        self.install("--set", "crds.upgrade=false")
+        was = self.pem()
+        for loss in (lambda: self.api.delete("Secret", self.ns, f"{F}-authority"),
+                     lambda: [self.api.delete(kind, self.ns, f"{F}-{end}") for kind, end in (("Secret", "authority"), ("ConfigMap", "ca"))],
+                     lambda: self.api.patch("Secret", self.ns, f"{F}-authority", {"data": {"tls.key": ""}})):
+            loss()
+            revision = json.loads(self.helm("history", "fleet", "--output", "json"))[-1]["revision"]
+            for more in ((), ("--dry-run=server",), ("--set", f"certificates.newAuthorityAt={revision}")):
+                message = self.helm(*flags, *more, refused=True)
+                self.assertIn(f"the Secret {F}-authority is gone", message)
+                self.assertIn(f"helm rollback fleet {revision} --namespace {self.ns}", message)
+                self.assertIn(f"--set certificates.newAuthorityAt={revision + 1}", message)
+            self.assertEqual(json.loads(self.helm("history", "fleet", "--output", "json"))[-1]["revision"], revision)
+            self.helm("rollback", "fleet", str(revision))
+            self.assertEqual(self.pem(), was)
+            self.helm(*flags)
+            self.assertEqual(self.pem(), was)
+        # Without a cluster nothing is known, and nothing is refused.
+        self.helm(*flags, "--dry-run=client")
+        self.helm("template", "fleet", CHART, "--is-upgrade")
+
+        # The cloud agents' authority: all that it signs is made here, unless there is another broker that knows it.
+        self.api.delete("Secret", self.ns, f"{F}-cloud-authority")
+        self.helm(*flags)
+        self.assertEqual({end for end in was if was[end] != self.secret(end)}, {"cloud-authority", "cloud-tls"})
+        self.api.delete("Secret", self.ns, f"{F}-cloud-authority")
+        elsewhere = self.world.path / "elsewhere.yaml"
+        elsewhere.write_text(json.dumps({"broker": {"enabled": False, "external": {
+            "addresses": ["mqtts://a.example"], "ca": self.secret("authority").decode(), "clientCertificates": True}}}))
+        self.assertIn(f"the Secret {F}-cloud-authority is gone", self.helm(*flags, "--values", elsewhere, refused=True))
+
+    def test_the_first_certificates_of_a_chart_need_no_leave(self):
+        """A release that had others before has lost nothing."""
+        self.api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": self.ns}, "data": {"ca.crt": "x"}})
+        self.install("--set", "crds.upgrade=false,certificates.source=existing,certificates.existing.caConfigMap=theirs")
+        self.upgrade("--set", "crds.upgrade=false")
+        was = self.pem()
+        # Not those that are made at a rollback's next upgrade, either.
+        self.helm("rollback", "fleet", "1")
+        self.assertIsNone(self.api.get("Secret", self.ns, f"{F}-authority"))
+        self.upgrade("--set", "crds.upgrade=false")
+        self.assertNotEqual(self.secret("authority"), was["authority"])
+        self.verified("operator-operator")
 
     def verified(self, end, *more, authority="authority"):
         folder = self.world.path
