@@ -10,6 +10,7 @@ from api import meta
 from cluster import Authority, openssl
 from pods import Jobs
 
+PEM = "-----BEGIN CERTIFICATE-----\nMIIBsomebody\n-----END CERTIFICATE-----\n"
 BEFORE = next((HERE / "previous").glob("ilmare-*.tgz"))
 F = "fleet-ilmare"
 # What no release makes or removes: the server's own, and what is told of others.
@@ -228,6 +229,45 @@ class Release(Case):
         for end in ("authority", "cloud-authority"):
             self.assertEqual(self.secret(end), was[end])
             self.api.delete("Secret", self.ns, f"{F}-{end}")
+
+    def test_names_that_yaml_takes_for_something_else(self):
+        """A number, a truth, nothing: they are names all the same, and the server takes every object."""
+        odd = {"rbac": {"serviceAccount": "1e1"}, "image": {"pullSecrets": ["true"]}, "crds": {"upgrade": False},
+               "watch": {"namespaces": ["0x1f"]}, "cloud": {"priorityClassName": "null"},
+               "broker": {"priorityClassName": "0o7", "operators": ["null", "1e3"], "denied": ["true", "12"],
+                          "service": {"type": "LoadBalancer", "loadBalancerIP": "192.0.2.1", "loadBalancerClass": "a.example/b"},
+                          "persistence": {"existingClaim": "1.5", "size": "1"}},
+               "edge": {"priorityClassName": "123", "nodeLabel": "null", "hostPaths": ["/a, b", "/c #d", "/e}f"], "stateDir": "/s, t", "hotUpdateDir": "/h i"},
+               "external": {"host": "1e3"}, "mqtt": {"topicRoot": "null"}}
+        file = self.world.path / "odd.yaml"
+        file.write_text(json.dumps(odd))
+        self.cluster.namespace("0x1f")
+        first = self.ns
+        for name, ns, f in (("123", "null", "ilmare-123"), ("true", "1e3", "true-ilmare")):
+            with self.subTest(release=name, ns=ns):
+                self.ns = self.cluster.namespace(ns)
+                try:
+                    self.install("--values", file, name=name)
+                    cloud = self.api.get("Deployment", ns, f"{f}-cloud")
+                    self.assertEqual(meta(cloud, "labels")["app.kubernetes.io/instance"], name)
+                    spec = cloud["spec"]["template"]["spec"]
+                    self.assertEqual((spec["priorityClassName"], spec["serviceAccountName"], spec["imagePullSecrets"]), ("null", "1e1", [{"name": "true"}]))
+                    spec = self.api.get("DaemonSet", ns, f"{f}-edge")["spec"]["template"]["spec"]
+                    self.assertEqual([v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v], ["/s, t", "/h i", "/a, b", "/c #d", "/e}f"])
+                    self.assertEqual([m["mountPath"] for m in spec["containers"][0]["volumeMounts"]][-4:],
+                                     ["/rootfs" + path for path in ("/h i", "/a, b", "/c #d", "/e}f")])
+                    self.assertEqual(self.api.get("ConfigMap", ns, f"{f}-devices")["data"]["topicRoot"], "null")
+                finally:
+                    self.remove_all()
+                    self.ns = first
+        # Certificates of other sources, and another broker's Secrets.
+        file.write_text(json.dumps({
+            **odd, "certificates": {"source": "existing", "existing": {key: "1e3" for key in ("authority", "cloudAuthority", "broker", "cloud", "enrolment", "test", "caConfigMap")}},
+            "broker": {"enabled": False, "external": {"addresses": ["mqtts://a.example"], "cloudAuthSecret": "null", "deviceAuthSecret": "123",
+                                                      "ca": PEM}}}))
+        self.install("--values", file, name="1.5")
+        self.assertEqual(self.api.get("Deployment", self.ns, "ilmare-1-5-cloud")["spec"]["template"]["spec"]["containers"][0]["env"][1]["valueFrom"]["secretKeyRef"],
+                         {"name": "null", "key": "username"})
 
     def test_side_by_side(self):
         """Namespaces that another release follows are refused, in words; others are not, whatever the releases are called."""

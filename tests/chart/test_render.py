@@ -330,6 +330,7 @@ class Values(unittest.TestCase):
                 ({"broker.operators": ["Anna"]}, r"broker/operators/0.*does not match pattern"),
                 ({"enrolment.lifetime": "1y"}, r"enrolment/lifetime.*does not match pattern"),
                 ({"mqtt.topicRoot": "ilmare/#"}, r"mqtt/topicRoot.*does not match pattern"),
+                ({"fullnameOverride": "1signs"}, r"fullnameOverride.*does not match pattern"),
                 ({"certificates.newAuthorityAt": True}, r"certificates/newAuthorityAt.*got boolean, want integer"),
                 ({"watch.namespaces": ["a", "a"]}, r"watch/namespaces.*equal"),
                 ({"broker.service.nodePort": 70000}, r"broker/service/nodePort.*maximum.*65,?535"),

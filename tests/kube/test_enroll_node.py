@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import unittest
 
+import yaml
+
 from kube_case import Case, main, setUpModule  # noqa: F401
 
 from agents import PATIENCE, ROOT, build_dir
@@ -90,6 +92,21 @@ class EnrollNode(Case):
         self.assertEqual(self.e.program("edge-7", token).returncode, 0)
         self.e.fits("edge-7")
         self.e.refused(self.e.ask("edge-8", token), "none of node")
+
+    def test_names_that_yaml_takes_for_something_else(self):
+        """They are names on the device, too, for the agent and for any other reader of YAML."""
+        self.release(topicRoot="null")
+        for name in ("null", "123", "true", "1e3", "0x1f", "1.0", "yes", "0o7", "2026-12-01"):
+            with self.subTest(name=name):
+                settings = self.parts(self.run_script(name).stdout)[0]
+                self.assertEqual((yaml.safe_load(settings)["node"], yaml.safe_load(settings)["mqtt"]["topicRoot"]), (name, "null"))
+                file = self.world.path / "edge.yaml"
+                file.write_text(settings)
+                checked = subprocess.run([build_dir() / "bin" / "ilmare-edge", "--check-config", f"--config={file}",
+                                          f"--mqtt-ca-file={self.e.site.certificate}"], capture_output=True, text=True, env={}, check=False)
+                self.assertEqual(checked.returncode, 0, checked.stderr)
+                self.assertRegex(checked.stdout, f"(?m)^node: {re.escape(name)}  #")
+                self.assertRegex(checked.stdout, "(?m)^mqtt.topicRoot: null  #")
 
     def test_again(self):
         """The token before is void; those that are over are removed, and nothing else."""

@@ -165,10 +165,12 @@ class InPlace(Enroll):
         (here / "kubectl").write_text(KUBECTL)
         (here / "kubectl").chmod(0o755)
         authority = Pki(here / "pki").dir / "authority" / "devices" / "1" / "ca.crt"
-        done = subprocess.run([ROOT / "scripts" / "enroll-node", "edge-7"], capture_output=True, text=True, check=False, timeout=PATIENCE,
+        # A name that YAML would take for nothing at all.
+        done = subprocess.run([ROOT / "scripts" / "enroll-node", "null"], capture_output=True, text=True, check=False, timeout=PATIENCE,
                               env={**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "AUTHORITY": str(authority)})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.enroll("-", status=0, text=done.stdout)
+        self.assertIn("for node null", self.said)
         self.assertEqual(self.root.path("/etc/ilmare/tls/ca.crt").read_text(), authority.read_text())
         self.assertRegex(done.stdout, "\n# " + self.root.path("/etc/ilmare/enrolment-token").read_text())
         self.assertIn("brokers: [\"mqtts://broker.example.org:8883\"]", self.root.path("/etc/ilmare/edge.yaml").read_text())
@@ -182,7 +184,7 @@ class InPlace(Enroll):
         self.check_placed(text, CA)
 
     def test_settings_that_are_there_already(self):
-        self.root.write("/etc/ilmare/edge.yaml", "node: edge-1\n")
+        self.root.write("/etc/ilmare/edge.yaml", 'node: "edge-1"\n')
         self.root.write("/var/lib/ilmare/tls/node.pem", "old")
         text = enrolment_file(CA)
         self.root.write(FILE, text, 0o600)
@@ -193,7 +195,7 @@ class InPlace(Enroll):
         self.check_placed(text, CA)
         kept = dict(re.findall(r"is kept: (\S+)(\.before-\d{8}T\d{6}Z)", said))
         self.assertEqual(sorted(kept), ["/etc/ilmare/edge.yaml", "/var/lib/ilmare/tls"])
-        self.assertEqual(self.root.path("/etc/ilmare/edge.yaml" + kept["/etc/ilmare/edge.yaml"]).read_text(), "node: edge-1\n")
+        self.assertEqual(self.root.path("/etc/ilmare/edge.yaml" + kept["/etc/ilmare/edge.yaml"]).read_text(), 'node: "edge-1"\n')
         self.assertEqual(self.root.path("/var/lib/ilmare/tls" + kept["/var/lib/ilmare/tls"] + "/node.pem").read_text(), "old")
         self.assertFalse(self.root.path("/var/lib/ilmare/tls").exists())
 

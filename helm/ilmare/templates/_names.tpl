@@ -1,11 +1,14 @@
 {{/*
 Names and labels. Everything of a release is called F-SOMETHING, F being RELEASE-ilmare, or RELEASE if that says "ilmare" already; at most 40
 characters, so that what is made of it (Services, labels of revisions) has at most 63. A longer name is cut and ends in a digest of the whole, so
-that two long ones stay apart.
+that two long ones stay apart. A Service's name begins with a letter and has no dot, which a release's may: 123 becomes ilmare-123.
 */}}
 
 {{- define "ilmare.fullname" -}}
-{{- $name := .Values.fullnameOverride | default (contains "ilmare" .Release.Name | ternary .Release.Name (printf "%s-ilmare" .Release.Name)) -}}
+{{- $release := .Release.Name | replace "." "-" -}}
+{{- $own := contains "ilmare" $release | ternary $release (printf "%s-ilmare" $release) -}}
+{{- if not (regexMatch "^[a-z]" $release) -}}{{- $own = printf "ilmare-%s" $release -}}{{- end -}}
+{{- $name := .Values.fullnameOverride | default $own -}}
 {{- if gt (len $name) 40 -}}
 {{- printf "%s-%s" ($name | trunc 31 | trimSuffix "-" | trimSuffix ".") (sha256sum $name | trunc 8) -}}
 {{- else -}}
@@ -17,7 +20,7 @@ that two long ones stay apart.
 {{- define "ilmare.selector" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: ilmare
-app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
@@ -41,7 +44,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 {{- end -}}

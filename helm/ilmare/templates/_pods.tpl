@@ -34,7 +34,7 @@ apiVersion: v1
 kind: Service
 metadata:
   name: {{ include "ilmare.fullname" $root }}-{{ index . 1 }}-external
-  namespace: {{ $root.Release.Namespace }}
+  namespace: {{ $root.Release.Namespace | quote }}
   labels:
     {{- include "ilmare.labels" (list $root (index . 2)) | nindent 4 }}
   {{- with $s.annotations }}
@@ -46,14 +46,14 @@ spec:
   selector:
     {{- include "ilmare.selector" (list $root (index . 2 | eq "enrolment" | ternary "cloud" (index . 2))) | nindent 4 }}
   {{- with $s.externalTrafficPolicy }}
-  externalTrafficPolicy: {{ . }}
+  externalTrafficPolicy: {{ . | quote }}
   {{- end }}
   {{- if eq $s.type "LoadBalancer" }}
   {{- with $s.loadBalancerClass }}
-  loadBalancerClass: {{ . }}
+  loadBalancerClass: {{ . | quote }}
   {{- end }}
   {{- with $s.loadBalancerIP }}
-  loadBalancerIP: {{ . }}
+  loadBalancerIP: {{ . | quote }}
   {{- end }}
   {{- with $s.loadBalancerSourceRanges }}
   loadBalancerSourceRanges:
@@ -81,7 +81,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 beside that (more); with an answer's topic it ends when the answer is there. */}}
 {{- define "ilmare.say" -}}
 - name: {{ .name }}
-  image: {{ include "ilmare.image" (list .root .root.Values.broker.image) }}
+  image: {{ include "ilmare.image" (list .root .root.Values.broker.image) | quote }}
   imagePullPolicy: {{ .root.Values.image.pullPolicy }}
   command: [{{ .answer | empty | ternary "/usr/bin/mosquitto_pub" "/usr/bin/mosquitto_rr" }}]
   args:
