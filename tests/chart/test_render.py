@@ -5,6 +5,8 @@ import base64
 import copy
 import difflib
 import json
+import os
+import pathlib
 import re
 import subprocess
 import tempfile
@@ -77,10 +79,23 @@ def without_comments(text):
     return [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
 
 
+def definitions_of_others():
+    """Those above, or with ILMARE_TEST_DEFINITIONS=FOLDER:FOLDER the real ones, from YAML files there: for trying by hand. They are deploy/crds of cert-manager's
+    sources, and example/prometheus-operator-crd of prometheus-operator's."""
+    folders = os.environ.get("ILMARE_TEST_DEFINITIONS")
+    if folders is None:
+        return OTHERS
+    names = {each["metadata"]["name"] for each in OTHERS}
+    files = [pathlib.Path(folder, f"{group}_{plural}.yaml") for folder in folders.split(":") for plural, group in (name.split(".", 1) for name in sorted(names))]
+    found = [each for file in files if file.exists() for each in yaml.safe_load_all(file.read_text()) if each and each["metadata"]["name"] in names]
+    assert {each["metadata"]["name"] for each in found} == names, f"{folders} has only {[each['metadata']['name'] for each in found]}"
+    return found
+
+
 class Matrix(Case):
     @classmethod
     def setUpClass(cls):
-        cls.cluster.apply_crds(OTHERS)
+        cls.cluster.apply_crds(definitions_of_others())
         cls.objects = {name: render(values, release="rel", ns="default") for name, values in MATRIX.items()}
 
     def setUp(self):

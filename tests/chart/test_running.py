@@ -138,7 +138,7 @@ class Running(Case):
         self.assertEqual([p for p in self.api.list("Pod", self.release_ns) if "test" in meta(p, "name")], [])
         until(lambda: self.operator("ilmare/v1/node/helm-test/#", seconds=1) == "", "nothing of the test is retained")
 
-        self.shown_by_dashboard(cloud, edge)
+        self.observed(cloud, edge)
         leader = next(c for c in (cloud, other) if "leading epoch" in c.text())
         leader.stop()
         loop.feed()
@@ -192,13 +192,23 @@ class Running(Case):
         device.observe_port = port
         until(lambda: device.serves() and device.is_linked(), lambda: f"the device is connected:\n{device.tail()}")
 
-    def shown_by_dashboard(self, cloud, edge):
-        """Every metric that it names is one of the agents'."""
-        dashboard = json.loads(next(iter(self.of("ConfigMap", "dashboard")["data"].values())))
-        known = {name.split("{")[0] for agent in (cloud, edge) for name in agent.metrics()}
-        named = set(re.findall(r"\bilmare_\w+", json.dumps([panel.get("targets") for panel in dashboard["panels"]])))
-        self.assertGreater(len(named), 20)
-        self.assertEqual(named - known, set())
+    def observed(self, cloud, edge):
+        """Every metric that the dashboard and the documentation name is one of the agents', every label one that they print, or that Prometheus gives to pods;
+        and the agents print none of those themselves: it would be called exported_… there."""
+        printed = [name for agent in (cloud, edge) for name in agent.metrics()]
+        known = {name.split("{")[0] for name in printed}
+        dashboard = next(iter(self.of("ConfigMap", "dashboard")["data"].values()))
+        for text in (dashboard, *(file.read_text() for file in sorted((ROOT / "docs").glob("*.md")))):
+            self.assertEqual(set(re.findall(r"\bilmare_(?:cloud|edge|mqtt|log)_\w+", text)) - known, set())
+        own, given = {label for name in printed for label in re.findall(r"(\w+)=", name)}, {"namespace", "pod", "instance", "job"}
+        self.assertEqual(own & given, set())
+        targets = [target for panel in json.loads(dashboard)["panels"] for target in panel.get("targets", ())]
+        self.assertGreater(len(targets), 20)
+        for target in targets:
+            expression, legend = target["expr"], target.get("legendFormat", "")
+            used = {*re.findall(r"(\w+) *(?:=~|!~|!=|=)", expression), *re.findall(r"\{\{ *(\w+)", legend)}
+            used |= {label for part in re.findall(r"\b(?:by|on|without|ignoring) *\(([^)]*)\)", expression) for label in re.findall(r"\w+", part)}
+            self.assertLessEqual(used, own | given, expression)
 
 
 if __name__ == "__main__":
