@@ -37,6 +37,7 @@ struct app {
 	mqtt_client *mqtt;
 	credentials credentials;
 	enrolment *enrolment; /* NULL: none */
+	certificate_ends *ends;
 	http_observe observe;
 	http_server *http;
 	turn turn;
@@ -271,7 +272,7 @@ static void on_metrics(void *ctx, buf *out)
 {
 	app *a = ctx;
 
-	observe_print(a->core, a->mqtt, a->enrolment, out);
+	observe_print(a->core, a->mqtt, a->enrolment, a->ends, out);
 }
 
 static const char *lc_server_of(void *ctx, const char *node)
@@ -397,6 +398,17 @@ static int start_link(app *a, error *err)
 	return a->mqtt ? 0 : err->code;
 }
 
+static certificate_ends *watch_certificates(const cloud_options *o)
+{
+	certificate_ends *ends = certificate_ends_new();
+
+	certificate_ends_add(ends, CERTIFICATE_OWN, "which=\"client\"", o->mqtt.cert_file);
+	certificate_ends_add(ends, CERTIFICATE_AUTHORITIES, "which=\"authority\"", o->mqtt.ca_file);
+	if (o->enrolment.port >= 0)
+		certificate_ends_add(ends, CERTIFICATE_OWN, "which=\"enrolment\"", o->enrolment.cert_file);
+	return ends;
+}
+
 static int start_observe(app *a, error *err)
 {
 	const cloud_options *o = a->options;
@@ -422,6 +434,7 @@ int app_start(uv_loop_t *loop, const cloud_options *options, app **out, error *e
 	a->notify = notify_new(loop);
 	turn_init(&a->turn, loop, act, wake, a);
 	start_core(a);
+	a->ends = watch_certificates(options);
 	code = start_observe(a, err);
 	if (code == 0)
 		code = start_link(a, err);
@@ -478,6 +491,7 @@ void app_free(app *a)
 		a->cluster->ops->free(a->cluster);
 	controller_free(a->core);
 	node_settings_free(a->nodes);
+	certificate_ends_free(a->ends);
 	free(a->presence_topic);
 	free(a);
 }

@@ -50,7 +50,7 @@ static metric_row enrolment_rows[] = {
 	{ENROLMENT(refused), METRIC_COUNTER, "ilmare_cloud_enrolments_refused_total", "Requests for a certificate that were refused.", NULL},
 };
 
-void observe_print(const controller *core, const mqtt_client *mqtt, const enrolment *e, buf *out)
+void observe_print(const controller *core, const mqtt_client *mqtt, const enrolment *e, certificate_ends *ends, buf *out)
 {
 	cloud_counters counters = {0};
 	enrolment_counters enrolments;
@@ -60,5 +60,6 @@ void observe_print(const controller *core, const mqtt_client *mqtt, const enrolm
 	controller_counters(core, &counters);
 	metrics_set_rows(core_rows, sizeof core_rows / sizeof core_rows[0], &counters);
 	mqtt_metrics_set(mqtt);
+	certificate_ends_set(ends);
 	metrics_print(out);
 }

@@ -23,6 +23,9 @@ struct metric {
 	_Atomic int64_t value;
 };
 
+/* Nothing counts that far down. */
+static const int64_t NO_VALUE = INT64_MIN;
+
 static metric registry[METRICS_MAX];
 static atomic_size_t count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -60,6 +63,11 @@ metric *metric_new(enum metric_type type, const char *name, const char *labels, 
 void metric_set(metric *m, int64_t value)
 {
 	atomic_store_explicit(&m->value, value, memory_order_relaxed);
+}
+
+void metric_unset(metric *m)
+{
+	metric_set(m, NO_VALUE);
 }
 
 int64_t metric_value(const metric *m)
@@ -158,32 +166,42 @@ static void process_print(buf *out)
 	}
 }
 
-static int first_of_name(size_t i)
+/* The first one of its name that has a value. */
+static int begins_family(size_t i)
 {
+	if (metric_value(&registry[i]) == NO_VALUE)
+		return 0;
 	for (size_t k = 0; k < i; k++) {
-		if (strcmp(registry[k].name, registry[i].name) == 0)
+		if (strcmp(registry[k].name, registry[i].name) == 0 && metric_value(&registry[k]) != NO_VALUE)
 			return 0;
 	}
 	return 1;
+}
+
+static void series(buf *out, const metric *m)
+{
+	int64_t value = metric_value(m);
+
+	if (value == NO_VALUE)
+		return;
+	if (m->labels != NULL && m->labels[0] != '\0')
+		buf_printf(out, "%s{%s} %lld\n", m->name, m->labels, (long long)value);
+	else
+		buf_printf(out, "%s %lld\n", m->name, (long long)value);
 }
 
 void metrics_print(buf *out)
 {
 	size_t n = atomic_load(&count);
 	for (size_t i = 0; i < n; i++) {
-		if (!first_of_name(i))
+		if (!begins_family(i))
 			continue;
 		const char *name = registry[i].name;
 		family_head(out, name, registry[i].type == METRIC_COUNTER ? "counter" : "gauge", registry[i].help);
 		/* All series of a name must stand together. */
 		for (size_t k = i; k < n; k++) {
-			const metric *m = &registry[k];
-			if (strcmp(m->name, name) != 0)
-				continue;
-			if (m->labels != NULL && m->labels[0] != '\0')
-				buf_printf(out, "%s{%s} %lld\n", name, m->labels, (long long)metric_value(m));
-			else
-				buf_printf(out, "%s %lld\n", name, (long long)metric_value(m));
+			if (strcmp(registry[k].name, name) == 0)
+				series(out, &registry[k]);
 		}
 	}
 	process_print(out);

@@ -18,6 +18,8 @@ typedef struct metric metric;
 enum { METRICS_MAX = 128 };
 metric *metric_new(enum metric_type type, const char *name, const char *labels, const char *help);
 void metric_set(metric *m, int64_t value);
+/* It has no value: nothing of it is printed until it is set again. */
+void metric_unset(metric *m);
 int64_t metric_value(const metric *m);
 /* Values that somebody counts in a struct of int64_t (or uint64_t) members: a table of them, registered when first set. Loop thread. */
 typedef struct metric_row {

@@ -43,6 +43,7 @@ struct app {
 	worker_api *api;
 	mqtt_client *mqtt;
 	enrolment *enrolment; /* NULL: none */
+	certificate_ends *ends;
 	turn turn;
 	bool stopping;
 	uint64_t keys_serial; /* of the keys that file work began with last */
@@ -283,7 +284,7 @@ static void on_metrics(void *ctx, buf *out)
 {
 	app *a = ctx;
 
-	observe_print(a->agent, a->mqtt, a->enrolment, out);
+	observe_print(a->agent, a->mqtt, a->enrolment, a->ends, out);
 }
 
 /* ---- life ---- */
@@ -431,6 +432,8 @@ static int start_link(app *a, error *err)
 	agent.will = will;
 	if (own)
 		mqtt.cert_file = own;
+	certificate_ends_add(a->ends, CERTIFICATE_OWN, "which=\"client\"", mqtt.cert_file);
+	certificate_ends_add(a->ends, CERTIFICATE_AUTHORITIES, "which=\"authority\"", mqtt.ca_file);
 	a->mqtt = mqtt_agent_start(a->loop, &mqtt, &agent, &callbacks, err);
 	free(own);
 	free(will);
@@ -480,6 +483,7 @@ int app_start(uv_loop_t *loop, const edge_options *options, app **out, error *er
 	a->options = options;
 	*out = a;
 	a->notify = notify_new(loop);
+	a->ends = certificate_ends_new();
 	a->transfer_program = options->transfer_program ? mem_strdup(options->transfer_program) : program_beside("ilmare-transfer");
 	turn_init(&a->turn, loop, act, wake, a);
 	code = start_core(a, err);
@@ -551,6 +555,7 @@ void app_free(app *a)
 	worker_api_free(a->api);
 	edge_agent_free(a->agent);
 	enrolment_free(a->enrolment);
+	certificate_ends_free(a->ends);
 	store_close(a->store);
 	free(a->presence_topic);
 	free(a->transfer_program);

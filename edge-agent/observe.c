@@ -61,7 +61,7 @@ static metric_row enrolment_rows[] = {
 	{ENROLMENT(failures), METRIC_COUNTER, "ilmare_edge_enrolment_failures_total", "Those that brought none, or none that is better.", NULL},
 };
 
-void observe_print(const edge_agent *agent, const mqtt_client *mqtt, const enrolment *e, buf *out)
+void observe_print(const edge_agent *agent, const mqtt_client *mqtt, const enrolment *e, certificate_ends *ends, buf *out)
 {
 	enrolment_counters enrolments;
 	edge_counters counters = {0};
@@ -76,5 +76,6 @@ void observe_print(const edge_agent *agent, const mqtt_client *mqtt, const enrol
 	edge_agent_counters(agent, &counters);
 	metrics_set_rows(core_rows, sizeof core_rows / sizeof core_rows[0], &counters);
 	mqtt_metrics_set(mqtt);
+	certificate_ends_set(ends);
 	metrics_print(out);
 }

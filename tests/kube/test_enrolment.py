@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 import warnings
 
 from kube_case import Case, main, setUpModule  # noqa: F401
@@ -190,8 +191,9 @@ class Endpoint(EnrolmentCase):
                 return connection.sock.getpeercert()["serialNumber"]
             finally:
                 connection.close()
-        before = served()
-        new = self.e.site.sign("/CN=enrolment", SAN)
+        before, end = served(), 'ilmare_certificate_expiry_timestamp_seconds{which="enrolment"}'
+        self.assertAlmostEqual(cloud.metrics()[end], time.time() + 30 * 86400, delta=60)
+        new = self.e.site.sign("/CN=enrolment", SAN, days=40)
         self.e.install(new[0], self.e.devices.key)
         cloud.wait_log("the endpoint keeps the certificate that it has")
         self.assertEqual(served(), before)
@@ -199,6 +201,7 @@ class Endpoint(EnrolmentCase):
         open_one.connect()
         self.e.install(*new)
         until(lambda: served() != before, "the new one is served")
+        self.assertAlmostEqual(cloud.metrics()[end], time.time() + 40 * 86400, delta=60)
         open_one.request("POST", "/enrolment/v1/node", "{}", {"Content-Type": "application/json"})
         self.assertEqual(open_one.getresponse().status, 400)
         open_one.close()

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 import unittest
 
 from kube_case import HERE, Case, main, setUpModule  # noqa: F401
@@ -83,7 +84,11 @@ class Devices(EdgeCase):
         self.ready(edge)
         self.assertEqual(edge.pem.stat().st_mode & 0o777, 0o600)
         first, key = self.serial(edge), edge.pem.read_text().split("PRIVATE KEY")[1]
+        end = 'ilmare_certificate_expiry_timestamp_seconds{which="client"}'
+        ended = edge.metrics()[end]
+        self.assertAlmostEqual(ended, time.time(), delta=60)
         until(lambda: self.serial(edge) != first, "it is renewed")
+        until(lambda: edge.metrics()[end] > ended, "the end is a later one")
         self.assertNotIn(key, edge.pem.read_text())
         cloud.wait_log("certificate issued node=edge-1 by=certificate")
         until(lambda: edge.metrics()["ilmare_edge_enrolments_total"] >= 2, "it is counted")

@@ -1,5 +1,7 @@
 """Certificates and authorities are exchanged under running agents: no restart of theirs, nothing lost. Also the whole loop over mutual TLS as such."""
 
+import ssl
+
 from lab import Client, install, openssl
 from agents import until
 from secure_case import SecureCase, main
@@ -41,14 +43,24 @@ class Rotation(SecureCase):
             self.assertTrue(refused)
             self.assertEqual(set(refused.values()), {0.0}, refused)
 
+    def ends(self):
+        """That the agents tell when their certificates end, and what those tell themselves."""
+        for name, agent in (("edge-1", self.edge), ("cloud", self.cloud)):
+            told = agent.metrics()
+            for which, file in (("client", agent.tls / f"{name}.crt"), ("authority", agent.tls / "ca.crt")):
+                end = openssl("x509", "-in", file, "-noout", "-enddate").strip().removeprefix("notAfter=")
+                self.assertEqual(told[f'ilmare_certificate_expiry_timestamp_seconds{{which="{which}"}}'], ssl.cert_time_to_seconds(end), (name, which))
+
     def test_certificates_are_renewed(self):
         self.begin()
+        self.ends()
         self.round(1)
         pids, before = (self.edge.pid, self.cloud.pid), self.serials()
         for name in ("broker", "cloud", "edge-1"):
             self.pki.run("renew", name)
         self.assertTrue(all(before[name] != serial for name, serial in self.serials().items()))
         self.install_everywhere()
+        self.ends()
         self.restart_broker()
         self.assertEqual(self.feed_and_wait(2)["deployed"]["round"], 2)
         self.whole.check_samples()

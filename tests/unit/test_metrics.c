@@ -33,6 +33,26 @@ static void text_is_in_families(void **state)
 	buf_fini(&out);
 }
 
+static void what_has_no_value_is_not_printed(void **state)
+{
+	(void)state;
+	buf out = {0};
+	metric *a = metric_new(METRIC_GAUGE, "t_ends", "which=\"a\"", "Help."), *b = metric_new(METRIC_GAUGE, "t_ends", "which=\"b\"", "Help.");
+	metric_unset(a);
+	metric_unset(b);
+	metrics_print(&out);
+	assert_null(strstr(buf_text(&out), "t_ends"));
+	metric_set(b, 4);
+	buf_clear(&out);
+	metrics_print(&out);
+	assert_non_null(strstr(buf_text(&out), "# HELP t_ends Help.\n# TYPE t_ends gauge\nt_ends{which=\"b\"} 4\n"));
+	metric_set(a, 3);
+	buf_clear(&out);
+	metrics_print(&out);
+	assert_non_null(strstr(buf_text(&out), "# TYPE t_ends gauge\nt_ends{which=\"a\"} 3\nt_ends{which=\"b\"} 4\n"));
+	buf_fini(&out);
+}
+
 static long long number_after(const char *text, const char *name)
 {
 	const char *p = strstr(text, name);
@@ -80,6 +100,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(same_name_and_labels_are_the_same),
 		cmocka_unit_test(text_is_in_families),
+		cmocka_unit_test(what_has_no_value_is_not_printed),
 		cmocka_unit_test(process_is_described),
 		cmocka_unit_test(the_registry_is_bounded),
 	};
