@@ -157,6 +157,29 @@ void lab_fini(lab *l)
 		fail_msg("%d processes are left", left);
 }
 
+int lab_setup(void **state)
+{
+	lab *l = mem_alloc(sizeof *l);
+	lab_init(l);
+	*state = l;
+	return 0;
+}
+
+int lab_setup_started(void **state)
+{
+	lab_setup(state);
+	lab_start(*state);
+	return 0;
+}
+
+int lab_teardown(void **state)
+{
+	lab *l = *state;
+	lab_fini(l);
+	free(l);
+	return 0;
+}
+
 /* ---- operations ---- */
 
 void lab_put(const lab *l, const char *file, const char *text)

@@ -28,6 +28,10 @@ typedef struct lab {
 
 /* With short times: what takes seconds in life takes hundredths. */
 void lab_init(lab *l);
+/* For cmocka: a lab of the test's own as its state, not begun yet, or begun; and its end. */
+int lab_setup(void **state);
+int lab_setup_started(void **state);
+int lab_teardown(void **state);
 /* Begin, and wait for the first complete list. */
 void lab_start(lab *l);
 int lab_try_start(lab *l, error *err); /* without waiting */

@@ -20,23 +20,6 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-static int setup(void **state)
-{
-	lab *l = mem_alloc(sizeof *l);
-	lab_init(l);
-	lab_start(l);
-	*state = l;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	lab *l = *state;
-	lab_fini(l);
-	free(l);
-	return 0;
-}
-
 #define FETCH "status.initContainerStatuses.0."
 #define WORKER "status.containerStatuses.0."
 
@@ -205,7 +188,7 @@ static void a_supervisor_that_dies_takes_the_fetch_along(void **state)
 	free(pid);
 }
 
-#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_setup_started, lab_teardown)
 
 int main(void)
 {

@@ -17,22 +17,6 @@
 
 #define MODEL(name, url) "apiVersion: sedna.io/v1alpha1\nkind: Model\nmetadata: {name: " name "}\nspec: {url: " url ", format: pb}\n"
 
-static int setup(void **state)
-{
-	lab *l = mem_alloc(sizeof *l);
-	lab_init(l);
-	*state = l;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	lab *l = *state;
-	lab_fini(l);
-	free(l);
-	return 0;
-}
-
 static bool url_is(const lab *l, const char *name, const char *url)
 {
 	return strcmp(lab_text(lab_object(l, "Model", name), "spec.url"), url) == 0;
@@ -288,7 +272,7 @@ static void a_configuration_is_checked(void **state)
 
 int main(void)
 {
-#define LAB_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define LAB_TEST(f) cmocka_unit_test_setup_teardown(f, lab_setup, lab_teardown)
 	const struct CMUnitTest tests[] = {
 		LAB_TEST(changes_take_effect),
 		LAB_TEST(what_changes_at_once_is_told_at_once),

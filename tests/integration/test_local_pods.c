@@ -17,23 +17,6 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-static int setup(void **state)
-{
-	lab *l = mem_alloc(sizeof *l);
-	lab_init(l);
-	lab_start(l);
-	*state = l;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	lab *l = *state;
-	lab_fini(l);
-	free(l);
-	return 0;
-}
-
 #define STATE "status.containerStatuses.0.state."
 #define LAST "status.containerStatuses.0.lastState."
 
@@ -358,7 +341,7 @@ static void it_is_quick(void **state)
 
 int main(void)
 {
-#define LAB_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define LAB_TEST(f) cmocka_unit_test_setup_teardown(f, lab_setup_started, lab_teardown)
 	const struct CMUnitTest tests[] = {
 		LAB_TEST(a_worker_succeeds),
 		LAB_TEST(a_worker_fails_and_says_its_last_words),

@@ -26,23 +26,6 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-static int setup(void **state)
-{
-	lab *l = mem_alloc(sizeof *l);
-	lab_init(l);
-	lab_start(l);
-	*state = l;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	lab *l = *state;
-	lab_fini(l);
-	free(l);
-	return 0;
-}
-
 /* ---- steps ---- */
 
 static int steps_left = -1; /* -1: nothing happens */
@@ -460,7 +443,7 @@ static void two_agents_of_two_processes(void **state)
 
 int main(void)
 {
-#define LAB_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define LAB_TEST(f) cmocka_unit_test_setup_teardown(f, lab_setup_started, lab_teardown)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_kill_between_any_two_steps_runs_nothing_twice),
 		cmocka_unit_test(a_store_that_fails_is_tried_again),
