@@ -1,4 +1,6 @@
-/* The MQTT client and a real mosquitto: what works, and what the broker refuses. Faults are in test_mqtt_faults.c. */
+/* The MQTT client and a real mosquitto: what works, and what the broker refuses. What goes wrong between them is in
+ * test_mqtt_brokers.c, test_mqtt_links.c, test_mqtt_stop.c and test_mqtt_load.c.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
