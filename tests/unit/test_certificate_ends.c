@@ -42,7 +42,10 @@ static void test_of_a_text(void **state)
 	assert_int_equal(end_of(CERTIFICATE_OWN, both), 2100000000);
 	assert_int_equal(end_of(CERTIFICATE_AUTHORITIES, one), 2000000000);
 	assert_int_equal(end_of(CERTIFICATE_AUTHORITIES, both), 2100000000);
-	for (int kind = CERTIFICATE_OWN; kind <= CERTIFICATE_AUTHORITIES; kind++) {
+	const enum certificate_kind kinds[] = {CERTIFICATE_OWN, CERTIFICATE_AUTHORITIES};
+	for (size_t i = 0; i < 2; i++) {
+		enum certificate_kind kind = kinds[i];
+
 		assert_int_equal(end_of(kind, ""), 0);
 		assert_int_equal(end_of(kind, "nonsense"), 0);
 		assert_int_equal(end_of(kind, cut), 0);
