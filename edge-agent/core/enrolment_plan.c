@@ -35,6 +35,18 @@ static int64_t sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+static void see_jump(enrolment_plan *p, moment now)
+{
+	int64_t jump = now.unix_ms - now.mono_ms - p->clock_ms;
+
+	if (!p->failed || (jump <= ENROLMENT_JUMP_MS && jump >= -ENROLMENT_JUMP_MS))
+		return;
+	p->failed = false;
+	p->failures = 0;
+	/* Many devices may get the time at once. */
+	p->not_before = sooner(p->not_before, now.mono_ms + random_below(&p->random, ENROLMENT_WAIT_MIN_MS));
+}
+
 enum enrolment_way enrolment_plan_next(enrolment_plan *p, const enrolment_certificate *c, bool token, moment now, int64_t *wake)
 {
 	enum enrolment_need need = enrolment_need(c, now.unix_ms);
@@ -43,10 +55,11 @@ enum enrolment_way enrolment_plan_next(enrolment_plan *p, const enrolment_certif
 	*wake = MOMENT_NEVER;
 	if (p->running != ENROLMENT_WAIT)
 		return ENROLMENT_WAIT;
-	*wake = now.mono_ms + ENROLMENT_LOOK_MS;
+	see_jump(p, now);
+	*wake = now.mono_ms + (need == ENROLMENT_CLOCK || p->failed ? ENROLMENT_SOON_MS : ENROLMENT_LOOK_MS);
 	if (need == ENROLMENT_NO_NEED) {
 		p->failures = 0;
-		p->certificate_refused = false;
+		p->failed = p->certificate_refused = false;
 		*wake = sooner(*wake, now.mono_ms + due_ms(c) - now.unix_ms);
 	}
 	if (need == ENROLMENT_NO_NEED || need == ENROLMENT_CLOCK)
@@ -55,7 +68,7 @@ enum enrolment_way enrolment_plan_next(enrolment_plan *p, const enrolment_certif
 		*wake = sooner(*wake, now.mono_ms + c->ends_ms - now.unix_ms);
 	way = way_of(p, need, token);
 	if (way == ENROLMENT_WAIT)
-		*wake = sooner(*wake, now.mono_ms + ENROLMENT_TOKEN_MS);
+		*wake = sooner(*wake, now.mono_ms + ENROLMENT_SOON_MS);
 	else if (p->not_before > now.mono_ms)
 		*wake = sooner(*wake, p->not_before);
 	if (way == ENROLMENT_WAIT || p->not_before > now.mono_ms)
@@ -101,5 +114,7 @@ void enrolment_plan_ended(enrolment_plan *p, enum enrolment_outcome outcome, con
 		wait = outcome == ENROLMENT_FAILED ? after_failure(p) : after_refusal(p, token);
 	}
 	p->running = ENROLMENT_WAIT;
+	p->failed = outcome == ENROLMENT_FAILED;
+	p->clock_ms = now.unix_ms - now.mono_ms;
 	p->not_before = now.mono_ms + wait;
 }

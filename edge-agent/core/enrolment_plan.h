@@ -5,7 +5,8 @@
  * since no endpoint's certificate would be valid by it either.
  *
  * The present certificate proves it, as long as it is valid; the token does, where there is none, or where the certificate was refused. At most
- * one attempt is under way. Failures: 1 s to 10 min between two, growing, with jitter; refusals: about 10 min.
+ * one attempt is under way. Failures: 1 s to 10 min between two, growing, with jitter; refusals: about 10 min. A clock that is set ends the wait
+ * after a failure: a device whose clock begins in 1970 fails until then, and only because of it.
  */
 #ifndef EDGE_CORE_ENROLMENT_PLAN_H
 #define EDGE_CORE_ENROLMENT_PLAN_H
@@ -19,7 +20,8 @@ enum {
 	ENROLMENT_WAIT_MIN_MS = 1000,
 	ENROLMENT_WAIT_MAX_MS = 10 * 60 * 1000,
 	ENROLMENT_LOOK_MS = 60 * 1000, /* at least so often the clock, the files and the certificate are looked at again */
-	ENROLMENT_TOKEN_MS = 5 * 1000  /* the same while a token is waited for */
+	ENROLMENT_SOON_MS = 5 * 1000,  /* the same while a token, the right time or the next attempt is waited for */
+	ENROLMENT_JUMP_MS = 60 * 1000  /* a clock that has gone further than time did was set */
 };
 
 typedef struct enrolment_certificate {
@@ -42,6 +44,8 @@ typedef struct enrolment_plan {
 	bool certificate_refused;
 	int failures;       /* in a row */
 	int64_t not_before; /* monotonic */
+	bool failed;        /* the last attempt did, without having been refused */
+	int64_t clock_ms;   /* then: the wall clock less the monotonic one */
 	int64_t ended_ms;   /* the end of the certificate that there was when the attempt began */
 } enrolment_plan;
 

@@ -74,7 +74,7 @@ static void test_wakes_when_it_is_due(void **state)
 	enrolment_plan_next(&p, &cert, true, at(0, 1001 * DAY), &wake);
 	assert_int_equal(wake, ENROLMENT_LOOK_MS);
 	enrolment_plan_next(&p, &none, false, at(0, 0), &wake);
-	assert_int_equal(wake, ENROLMENT_TOKEN_MS);
+	assert_int_equal(wake, ENROLMENT_SOON_MS);
 	/* One that could not be renewed ends: that is to be seen at once. */
 	p.not_before = 2 * ENROLMENT_LOOK_MS;
 	enrolment_plan_next(&p, &cert, false, at(0, 1090 * DAY - 9), &wake);
@@ -92,12 +92,12 @@ static void test_failures(void **state)
 	for (int n = 1; n <= 40; n++) {
 		int64_t ceiling = n < 10 ? INT64_C(1000) << n : ENROLMENT_WAIT_MAX_MS, wait;
 
-		assert_int_equal(enrolment_plan_next(&p, &none, true, at(mono, 0), &wake), ENROLMENT_BY_TOKEN);
-		enrolment_plan_ended(&p, ENROLMENT_FAILED, &none, true, at(mono, 0));
+		assert_int_equal(enrolment_plan_next(&p, &none, true, at(mono, mono), &wake), ENROLMENT_BY_TOKEN);
+		enrolment_plan_ended(&p, ENROLMENT_FAILED, &none, true, at(mono, mono));
 		wait = p.not_before - mono;
 		assert_true(wait >= ENROLMENT_WAIT_MIN_MS);
 		assert_true(wait <= (ceiling < ENROLMENT_WAIT_MAX_MS ? ceiling : ENROLMENT_WAIT_MAX_MS));
-		assert_int_equal(enrolment_plan_next(&p, &none, true, at(mono + wait - 1, 0), &wake), ENROLMENT_WAIT);
+		assert_int_equal(enrolment_plan_next(&p, &none, true, at(mono + wait - 1, mono + wait - 1), &wake), ENROLMENT_WAIT);
 		assert_int_equal(wake, mono + wait);
 		longest = wait > longest ? wait : longest;
 		mono += wait;
@@ -164,13 +164,14 @@ static void test_nothing_better(void **state)
 	(void)state;
 	enrolment_plan_init(&p, 7);
 	for (int i = 1; i < 15; i++) {
-		assert_int_equal(enrolment_plan_next(&p, &cert, true, at(p.not_before, 1080 * DAY), &wake), ENROLMENT_BY_CERTIFICATE);
-		enrolment_plan_ended(&p, ENROLMENT_DONE, &cert, true, at(p.not_before, 1080 * DAY));
+		assert_int_equal(enrolment_plan_next(&p, &cert, true, at(p.not_before, 1080 * DAY + p.not_before), &wake),
+			ENROLMENT_BY_CERTIFICATE);
+		enrolment_plan_ended(&p, ENROLMENT_DONE, &cert, true, at(p.not_before, 1080 * DAY + p.not_before));
 		assert_int_equal(p.failures, i);
 	}
 	/* The program says that it is done, and there is nothing. */
-	assert_int_equal(enrolment_plan_next(&p, &none, true, at(p.not_before, 0), &wake), ENROLMENT_BY_TOKEN);
-	enrolment_plan_ended(&p, ENROLMENT_DONE, &none, true, at(p.not_before, 0));
+	assert_int_equal(enrolment_plan_next(&p, &none, true, at(p.not_before, 1080 * DAY + p.not_before), &wake), ENROLMENT_BY_TOKEN);
+	enrolment_plan_ended(&p, ENROLMENT_DONE, &none, true, at(p.not_before, 1080 * DAY + p.not_before));
 	assert_int_equal(p.failures, 15);
 }
 
@@ -190,9 +191,41 @@ static void test_clock_jumps(void **state)
 	assert_int_equal(p.failures, 0);
 	/* Back before the certificate's beginning: it is looked at again soon. */
 	assert_int_equal(enrolment_plan_next(&p, &cert, true, at(0, 0), &wake), ENROLMENT_WAIT);
-	assert_int_equal(wake, ENROLMENT_LOOK_MS);
+	assert_int_equal(wake, ENROLMENT_SOON_MS);
 	/* From there to the time of renewal in one step. */
 	assert_int_equal(enrolment_plan_next(&p, &cert, true, at(p.not_before, 1075 * DAY), &wake), ENROLMENT_BY_CERTIFICATE);
+}
+
+/* A device begins in 1970: it fails, less and less often, until its clock is set; then the wait is over. Not so after a refusal. */
+static void test_clock_is_set(void **state)
+{
+	enrolment_plan p;
+	int64_t wake, now = 0;
+
+	(void)state;
+	enrolment_plan_init(&p, 7);
+	for (int i = 0; i < 12; i++, now = p.not_before) {
+		assert_int_equal(enrolment_plan_next(&p, &none, true, at(now, now), &wake), ENROLMENT_BY_TOKEN);
+		enrolment_plan_ended(&p, ENROLMENT_FAILED, &none, true, at(now, now));
+	}
+	p.not_before = now + 10 * ENROLMENT_JUMP_MS;
+	for (; now < p.not_before - ENROLMENT_SOON_MS; now = wake) {
+		/* As time goes, and with what a clock is slewed by. */
+		assert_int_equal(enrolment_plan_next(&p, &none, true, at(now, now + ENROLMENT_JUMP_MS), &wake), ENROLMENT_WAIT);
+		assert_int_equal(wake, now + ENROLMENT_SOON_MS);
+	}
+	p.not_before = now + 10 * ENROLMENT_JUMP_MS;
+	if (enrolment_plan_next(&p, &none, true, at(now, 1000 * DAY), &wake) == ENROLMENT_WAIT) {
+		assert_in_range(wake, now + 1, now + ENROLMENT_WAIT_MIN_MS);
+		assert_int_equal(enrolment_plan_next(&p, &none, true, at(wake, 1000 * DAY), &wake), ENROLMENT_BY_TOKEN);
+	}
+	enrolment_plan_ended(&p, ENROLMENT_FAILED, &none, true, at(now, 1000 * DAY));
+	assert_in_range(p.not_before, now, now + 2 * ENROLMENT_WAIT_MIN_MS);
+	now = p.not_before;
+	assert_int_equal(enrolment_plan_next(&p, &none, true, at(now, 1000 * DAY), &wake), ENROLMENT_BY_TOKEN);
+	enrolment_plan_ended(&p, ENROLMENT_REFUSED, &none, true, at(now, 1000 * DAY));
+	assert_int_equal(enrolment_plan_next(&p, &none, true, at(now, 0), &wake), ENROLMENT_WAIT);
+	assert_int_equal(wake, now + ENROLMENT_LOOK_MS);
 }
 
 int main(void)
@@ -207,6 +240,7 @@ int main(void)
 		cmocka_unit_test(test_done),
 		cmocka_unit_test(test_nothing_better),
 		cmocka_unit_test(test_clock_jumps),
+		cmocka_unit_test(test_clock_is_set),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
