@@ -34,7 +34,8 @@ static int64_t end_of(enum certificate_kind kind, const char *text)
 static void test_of_a_text(void **state)
 {
 	char *one = certificate(2000000000), *two = certificate(2100000000), *far = certificate(4102444800);
-	char *both = mem_printf("%s%s", two, one), *cut = mem_strndup(one, strlen(one) / 2), *half = mem_printf("%s%s", one, cut);
+	char *both = mem_printf("%s%s", two, one), *turned = mem_printf("%s%s", one, two), *cut = mem_strndup(one, strlen(one) / 2),
+		 *half = mem_printf("%s%s", one, cut);
 
 	(void)state;
 	assert_int_equal(end_of(CERTIFICATE_OWN, one), 2000000000);
@@ -42,6 +43,8 @@ static void test_of_a_text(void **state)
 	assert_int_equal(end_of(CERTIFICATE_OWN, both), 2100000000);
 	assert_int_equal(end_of(CERTIFICATE_AUTHORITIES, one), 2000000000);
 	assert_int_equal(end_of(CERTIFICATE_AUTHORITIES, both), 2100000000);
+	assert_int_equal(end_of(CERTIFICATE_OWN, turned), 2000000000);
+	assert_int_equal(end_of(CERTIFICATE_AUTHORITIES, turned), 2100000000);
 	const enum certificate_kind kinds[] = {CERTIFICATE_OWN, CERTIFICATE_AUTHORITIES};
 	for (size_t i = 0; i < 2; i++) {
 		enum certificate_kind kind = kinds[i];
@@ -56,6 +59,7 @@ static void test_of_a_text(void **state)
 	free(two);
 	free(far);
 	free(both);
+	free(turned);
 	free(cut);
 	free(half);
 }
@@ -74,7 +78,6 @@ static bool prints(certificate_ends *c, const char *line)
 
 static void put(const char *path, const char *text)
 {
-	unlink(path);
 	assert_int_equal(file_write(path, text, strlen(text), 0600, NULL), 0);
 }
 
