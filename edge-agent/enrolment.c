@@ -286,10 +286,7 @@ const char *enrolment_problem(const enrolment *e)
 
 void enrolment_count(const enrolment *e, enrolment_counters *out)
 {
-	int64_t left = e->certificate.there ? (e->certificate.ends_ms - clock_now().unix_ms) / 1000 : 0;
-
 	*out = e->counters;
-	out->ends_in_s = left > 0 ? left : 0;
 }
 
 void enrolment_stop(enrolment *e)

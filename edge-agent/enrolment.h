@@ -26,7 +26,6 @@ typedef struct enrolment_events {
 } enrolment_events;
 
 typedef struct enrolment_counters {
-	int64_t ends_in_s; /* of the certificate; 0: there is none, or it is over */
 	int64_t attempts, failures;
 } enrolment_counters;
 

@@ -55,8 +55,6 @@ static metric_row transfer_rows[] = {
 
 #define ENROLMENT(field) offsetof(enrolment_counters, field)
 static metric_row enrolment_rows[] = {
-	{ENROLMENT(ends_in_s), METRIC_GAUGE, "ilmare_edge_certificate_ends_seconds",
-		"Seconds until this device's certificate ends; 0 if there is none or it is over.", NULL},
 	{ENROLMENT(attempts), METRIC_COUNTER, "ilmare_edge_enrolments_total", "Attempts to get a certificate, renewals included.", NULL},
 	{ENROLMENT(failures), METRIC_COUNTER, "ilmare_edge_enrolment_failures_total", "Those that brought none, or none that is better.", NULL},
 };
