@@ -424,8 +424,12 @@ static int start_link(app *a, error *err)
 		{.filter = filter, .qos = 1, .no_local = true, .retain_as_published = true}, {.qos = 1, .no_local = true}};
 	mqtt_options mqtt = a->options->mqtt;
 	char *own = a->options->enrolment_url ? enrolment_file(a->options->state_dir) : NULL;
-	mqtt_agent agent = {
-		.client_id = a->options->node, .certificate_name = a->options->node, .subscriptions = subscriptions, .n_subscriptions = 2};
+	/* With enrolment one of another node, on a disk that was copied, say, is as good as none: see enrolment.c. */
+	mqtt_agent agent = {.client_id = a->options->node,
+		.certificate_name = a->options->node,
+		.other_name_refused = own != NULL,
+		.subscriptions = subscriptions,
+		.n_subscriptions = 2};
 
 	edge_agent_will(a->agent, &a->presence_topic, &will);
 	agent.presence = subscriptions[1].filter = a->presence_topic;

@@ -21,6 +21,7 @@ mqtt_client *mqtt_agent_start(uv_loop_t *loop, const mqtt_options *options, cons
 	if (mqtt_options_apply(options, &config, &hold, err) == 0) {
 		config.client_id = agent->client_id;
 		config.certificate_name = agent->certificate_name;
+		config.other_name_refused = agent->other_name_refused;
 		config.will.topic = agent->presence;
 		config.will.payload = agent->will;
 		config.will.len = strlen(agent->will);

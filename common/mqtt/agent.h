@@ -11,8 +11,9 @@
 /* All of it is copied. */
 typedef struct mqtt_agent {
 	const char *client_id;
-	const char *certificate_name; /* as in struct mqtt_config */
-	const char *presence, *will;  /* topic, and what is published there if the agent dies */
+	const char *certificate_name; /* as in struct mqtt_config, and so is the next */
+	bool other_name_refused;
+	const char *presence, *will; /* topic, and what is published there if the agent dies */
 	const struct mqtt_subscription *subscriptions;
 	size_t n_subscriptions;
 } mqtt_agent;

@@ -380,8 +380,8 @@ static void diagnose(struct link *l, const struct broker_url *broker)
 }
 
 /* What goes well today, and will not always: a certificate that was copied to the wrong machine works, up to the broker's access rules, and
- * one that ends works until then. */
-static void check_certificate(struct link *l)
+ * one that ends works until then. Not 0: it is not used, and that was told. */
+static int check_certificate(struct link *l)
 {
 	const struct mqtt_config *c = &l->settings->c;
 	int days = INT_MAX;
@@ -390,11 +390,15 @@ static void check_certificate(struct link *l)
 
 	if (days < CERTIFICATE_DAYS)
 		log_warn("mqtt", "this agent's certificate ends soon, or has ended", L_STR("file", c->cert_file), L_INT("days", days));
-	if (other && !l->other_name)
+	if (other && c->other_name_refused)
+		link__tell(l, EVENT_OPEN_ERROR, 0, 0,
+			mem_printf("%s has the certificate of %s, and this is %s", c->cert_file, name, c->certificate_name));
+	else if (other && !l->other_name)
 		log_warn("mqtt", "the certificate is another's: a broker that goes by its name refuses what is said here",
 			L_STR("file", c->cert_file), L_STR("certificate", name), L_STR("name", c->certificate_name));
 	l->other_name = other;
 	free(name);
+	return other && c->other_name_refused ? ERROR_IO : 0;
 }
 
 void link__paho_open(struct link *l, const struct broker_url *broker, uint32_t address)
@@ -408,7 +412,8 @@ void link__paho_open(struct link *l, const struct broker_url *broker, uint32_t a
 	if ((broker->tls && check_files(l)) || resolve(l, broker, address, numeric, sizeof numeric) || link__is_closing(l))
 		return;
 	if (broker->tls) {
-		check_certificate(l);
+		if (check_certificate(l))
+			return;
 		diagnose(l, broker);
 	}
 	if (link__is_closing(l))

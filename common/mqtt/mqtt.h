@@ -95,6 +95,7 @@ struct mqtt_config {
 	const char *ca_file;              /* PEM; NULL: the system's. TLS always verifies chain and name. Files are read at each attempt. */
 	const char *cert_file, *key_file; /* PEM, of this client; NULL: none; key_file NULL: the key is in cert_file */
 	const char *certificate_name;     /* said in the log if the certificate is for another name; NULL: any name is fine */
+	bool other_name_refused;          /* …and it is not connected with such a one: a right one is on its way */
 	bool insecure;                    /* allow a broker without TLS that is not on this machine's loopback; said at every start */
 	uint32_t keep_alive_s;            /* 1 … 65535; the broker may lower it */
 	uint32_t session_expiry_s;        /* how long the broker keeps the session after a connection ends */

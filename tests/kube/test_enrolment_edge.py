@@ -4,6 +4,7 @@ devices is the cloud agent's. Certificates live for seconds here, so that their 
 import itertools
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -153,6 +154,7 @@ class Devices(EdgeCase):
         shutil.copy(self.e.folder("edge-2") / "node.pem", edge.pem)
         self.ready(edge.start())
         self.assertIn("edge-1", facts(edge.pem.read_text(), "-subject"))
+        self.assertEqual(set(re.findall(r"client connected from \S+ as (edge-\S+)", self.e.broker.text())), {"edge-1"})
 
     def test_no_program(self):
         self.e.cloud()
