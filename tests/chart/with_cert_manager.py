@@ -149,6 +149,12 @@ class CertManager(test_running.Running):
         loop.feed()
         self.assertEqual(loop.over(2)["type"], "Completed")
 
+        # Another way in: new certificates, which the broker reads once it is started again.
+        self.assertNotIn("other.example", shown(self.secret("broker-tls")["tls.crt"], "-ext", "subjectAltName"))
+        self.helm("upgrade", "fleet", CHART, "--reuse-values", "--set-json", 'external.alternatives=["other.example"]')
+        for end in ("broker-tls", "enrolment-tls"):
+            until(lambda end=end: "other.example" in shown(self.secret(end)["tls.crt"], "-ext", "subjectAltName"), f"{end} is for the new host")
+
         # A Secret that somebody has removed is made again: of an authority with another key, and nobody tells those whose certificates hang on it.
         for end in ("broker-tls", "authority"):
             self.api.delete("Secret", self.release_ns, f"{F}-{end}")
