@@ -21,13 +21,13 @@ static bool is_there(const char *path)
 	return stat(path, &st) == 0;
 }
 
-/* The model, and what it is. `about` has all but name, digest and size. */
-static int fill_version(const char *folder, const char *from, version *about, const atomic_bool *stop, error *err)
+/* The model, and what it is. `about` has all but name, digest and size. `known`: see model_copy. */
+static int fill_version(const char *folder, const char *from, const model_info *known, version *about, const atomic_bool *stop, error *err)
 {
 	char *name = from != NULL ? version_model_name(from) : NULL, *to = mem_printf("%s/%s", folder, name != NULL ? name : "");
 	char *file = mem_printf("%s/" VERSION_FILE, folder), *text = NULL;
 	model_info info = {0};
-	int code = from != NULL ? model_copy(from, to, stop, &info, err) : 0;
+	int code = from != NULL ? model_copy(from, to, stop, known, &info, err) : 0;
 	if (code == 0) {
 		about->name = name;
 		about->sha256 = info.sha256;
@@ -45,14 +45,15 @@ static int fill_version(const char *folder, const char *from, version *about, co
 }
 
 /* Make a version of the model at `from`, or one without a model if that is NULL. */
-static int keep_version(const char *versions, const char *from, version *about, const atomic_bool *stop, error *err)
+static int keep_version(const char *versions, const char *from, const model_info *known, version *about, const atomic_bool *stop,
+	error *err)
 {
 	char *tmp = mem_printf("%s/.%lld.tmp", versions, (long long)about->round);
 	int code = 0; /* one of a killed run went with numbered_clean */
 	if (mkdir(tmp, 0755) != 0)
 		code = error_errno(err, errno, "creating folder %s", tmp);
 	if (code == 0)
-		code = fill_version(tmp, from, about, stop, err);
+		code = fill_version(tmp, from, known, about, stop, err);
 	if (code == 0)
 		code = numbered_replace(versions, about->round, err);
 	if (code != 0)
@@ -67,7 +68,7 @@ static int keep_first(const deploy_plan *plan, const char *versions, error *err)
 	const char *served = plan->served != NULL ? plan->served : plan->steps[plan->main].to;
 	int code = 0;
 	if (!is_there(first))
-		code = keep_version(versions, is_there(served) ? served : NULL, &(version){.uid = plan->uid, .of = -1}, plan->stop, err);
+		code = keep_version(versions, is_there(served) ? served : NULL, NULL, &(version){.uid = plan->uid, .of = -1}, plan->stop, err);
 	free(first);
 	return code;
 }
@@ -108,7 +109,7 @@ static int keep_new(const deploy_plan *plan, const char *versions, const model_i
 	if (version_holds(plan, folder, from, model))
 		code = file_sync_dir(versions, err); /* a run before may have ended just before that, version 0 with it */
 	else
-		code = keep_version(versions, from, &about, plan->stop, err);
+		code = keep_version(versions, from, model, &about, plan->stop, err);
 	version_fini(&before);
 	free(folder);
 	return code;
@@ -252,8 +253,10 @@ static int check_plan(const deploy_plan *plan, error *err)
 	return 0;
 }
 
+/* *out: the main step's model, and afterwards what came of it. Each copy of it is compared with that: one that differs is not put in place. */
 static int run_steps(const deploy_plan *plan, model_info *out, error *err)
 {
+	const model_info model = *out;
 	int code = 0;
 	for (size_t i = 0; i < plan->n && code == 0; i++) {
 		const deploy_step *step = &plan->steps[i];
@@ -263,7 +266,8 @@ static int run_steps(const deploy_plan *plan, model_info *out, error *err)
 		else if (step->remote && plan->remote != NULL)
 			code = plan->remote->put(plan->remote->ctx, step, err);
 		else
-			code = model_copy(step->from, step->to, plan->stop, &info, err);
+			code = model_copy(step->from, step->to, plan->stop, strcmp(step->from, plan->steps[plan->main].from) == 0 ? &model : NULL,
+				&info, err);
 		if (code == 0 && i == plan->main)
 			*out = info;
 	}

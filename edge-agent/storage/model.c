@@ -286,9 +286,8 @@ static bool holds_same(const place *p, const char *from, const struct stat *from
 	model_info there;
 	if (!p->exists || S_ISDIR(p->st.st_mode) != info->folder || S_ISLNK(p->st.st_mode))
 		return false;
-	if (p->st.st_dev == from_st->st_dev && p->st.st_ino == from_st->st_ino)
-		return true;
-	if (!info->folder && (p->st.st_size != info->bytes || !have_same_bytes(from, p->path, info->bytes, stop)))
+	bool one = p->st.st_dev == from_st->st_dev && p->st.st_ino == from_st->st_ino;
+	if (!one && !info->folder && (p->st.st_size != info->bytes || !have_same_bytes(from, p->path, info->bytes, stop)))
 		return false;
 	return model_digest(p->path, stop, &there, NULL) == 0 && digest_equal(&there.sha256, &info->sha256);
 }
@@ -315,12 +314,16 @@ static int copy_to(const char *from, const struct stat *from_st, const place *p,
 	return code;
 }
 
-int model_copy(const char *from, const char *to, const atomic_bool *stop, model_info *out, error *err)
+int model_copy(const char *from, const char *to, const atomic_bool *stop, const model_info *known, model_info *out, error *err)
 {
 	place p = {0};
 	struct stat st;
 	bool same = false;
-	int code = model_digest(from, stop, out, err);
+	int code = 0;
+	if (known != NULL)
+		*out = *known;
+	else
+		code = model_digest(from, stop, out, err);
 	if (code != 0)
 		return code;
 	if (stat(from, &st) != 0)
@@ -336,6 +339,8 @@ int model_copy(const char *from, const char *to, const atomic_bool *stop, model_
 		else
 			code = copy_to(from, &st, &p, stop, out, err);
 	}
+	if (code == 0 && same && known != NULL)
+		code = model_digest(from, stop, out, err); /* there is no copy that would show that it has changed */
 	place_close(&p);
 	return code;
 }

@@ -36,7 +36,8 @@ int model_digest(const char *path, const atomic_bool *stop, model_info *out, err
  * - If `to` is a link, what it leads to is replaced and the link stays. A link `from` is followed.
  * - The same file, or a target that already holds the same, is success without a write.
  * - One inside the other is refused, as is a file for a `to` that ends in '/' (INVALID).
+ * `known`: what `from` was a moment ago, so that it is not read for that once more; NULL: look.
  * *out describes what was copied. After an error the target is as it was and nothing is left beside it (CHANGED: the source changed). */
-int model_copy(const char *from, const char *to, const atomic_bool *stop, model_info *out, error *err);
+int model_copy(const char *from, const char *to, const atomic_bool *stop, const model_info *known, model_info *out, error *err);
 
 #endif

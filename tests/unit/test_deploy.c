@@ -1,6 +1,24 @@
 /* Deployments: what comes where, what is kept of the models before, and which plans are refused before anything is touched. */
 #include "tests/unit/deploy_kit.h"
 
+/* How often the file of this path was opened. */
+static struct {
+	const char *path;
+	int n;
+} opened;
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+	va_list args;
+	va_start(args, flags);
+	mode_t mode = (flags & O_CREAT) != 0 ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	opened.n += opened.path != NULL && strcmp(path, opened.path) == 0;
+	return __real_open(path, flags, mode);
+}
+
 static void first_deployment_keeps_what_was_there(void **state)
 {
 	(void)state;
@@ -17,6 +35,21 @@ static void first_deployment_keeps_what_was_there(void **state)
 	assert_tree(f->folder, "serve", "model.pb=new\n");
 	assert_tree(f->folder, "eval", "model/\nmodel/a=new\nmodel/b=new\n");
 	assert_tree(f->folder, "hot", "model_config.json={\"v\":1}\n");
+	free_fixture(f);
+}
+
+/* Once for its digest, once for the version, once for what serves: a model is large, and flash is slow. */
+static void a_model_is_read_three_times(void **state)
+{
+	(void)state;
+	fixture *f = make_fixture();
+	serve(f, "old");
+	train(f, "new");
+	opened.path = f->from;
+	opened.n = 0;
+	deploy(f, 4);
+	opened.path = NULL;
+	assert_int_equal(opened.n, 3);
 	free_fixture(f);
 }
 
@@ -184,6 +217,7 @@ int main(void)
 	mem_init();
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(first_deployment_keeps_what_was_there),
+		cmocka_unit_test(a_model_is_read_three_times),
 		cmocka_unit_test(nothing_was_there),
 		cmocka_unit_test(three_versions_are_kept),
 		cmocka_unit_test(without_an_output_folder),
