@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Real agents and a real broker while everything goes wrong that can: links cut (one way or both, without a word), the broker and both agents
 killed with -9, the broker's memory lost, the device's store put back to an older copy, its clock moved by years, the broker's ACL refusing
-the device, workers failing. In the end all is healed, and an oracle counts what was lost, what happened twice, and what went backward.
+the device, workers failing; and now and then somebody asks for an earlier model. In the end all is healed, and an oracle counts what was lost, what happened twice, and what went backward.
 
     tests/chaos/chaos.py [--seed N] [--seconds 240]
 
@@ -30,7 +30,8 @@ LONGEST = 120  # seconds that healing may take
 PORT = 9100    # of the workers on each device: they find it at the same address
 
 # What may happen, and how often beside the others. Each is a method of Chaos.
-FAULTS = {"cut": 6, "kill_edge": 3, "kill_cloud": 3, "kill_broker": 2, "broker_forgets": 1, "old_store": 1, "clock": 2, "refuse": 1, "workers": 3}
+FAULTS = {"cut": 6, "kill_edge": 3, "kill_cloud": 3, "kill_broker": 2, "broker_forgets": 1, "old_store": 1, "clock": 2, "refuse": 1, "workers": 3,
+          "roll_back": 2}
 
 
 def schedule(seed, seconds, faults):
@@ -73,6 +74,31 @@ class Device(Edge):
         return int(status), body
 
 
+class Job(Whole):
+    """Remembers which rounds it was asked to go back to; wish is the last of them."""
+
+    def __init__(self, *args, **more):
+        self.wishes = []
+        super().__init__(*args, **more)
+
+    @property
+    def wish(self):
+        return self.wishes[-1] if self.wishes else None
+
+    def ask(self, of):
+        """In the manifest, where the same value again is no new wish: False then. Asked for in vain if another one comes before it is taken."""
+        if of == self.wish:
+            return False
+        self.wishes.append(of)
+        self.send_wish(str(of))
+        return True
+
+    def send_wish(self, of):
+        def change(objects):
+            objects[f"IncrementalLearningJob/{self.name}"]["metadata"]["annotations"] = {"ilmare/rollback-to": of}
+        self.write(change)
+
+
 class Chaos:
     """With the local backend. What another one does differently: FAULTS, make_clouds(), make_job(), kill_cloud(), and more to heal and to judge."""
 
@@ -98,7 +124,7 @@ class Chaos:
         return [self.world.cloud(self.broker, start=False, lc_server=lc_server, mqtt_keep_alive="5s")]
 
     def make_job(self, edge, **names):
-        return Whole(self.world, self.broker, edge, self.clouds[0], never=True, **names)
+        return Job(self.world, self.broker, edge, self.clouds[0], never=True, **names)
 
     def say(self, text):
         print(f"{time.monotonic() - self.began:7.1f}s  {text}", flush=True)
@@ -213,6 +239,14 @@ class Chaos:
         self.jobs[number].tell(**{stage: how})
         self.after(dice * 3, self.jobs[number].tell)
 
+    def roll_back(self, number, dice):
+        """To a version that serves or does not, or to a round that never deployed anything."""
+        job = self.jobs[number]
+        kept = oracle.newest(self.states.get(job.name, [{}])).get("versions") or []
+        of = [*kept, 1000][int(dice * (len(kept) + 1))]
+        if job.ask(of):
+            self.say(f"{job.name}: asked to go back to round {of}")
+
     # ---- the run ----
 
     def sleep_until(self, second):
@@ -256,6 +290,19 @@ class Chaos:
                   lambda job=job: f"{job.name} is in step: {oracle.covered(job.folder)} of {job.fed} samples taken, it stands at {self.at(job)}",
                   LONGEST, 0.1)
             self.say(f"{job.name} is in step")
+        for job, edge in zip(self.jobs, self.edges):
+            self.go_back(job, edge)
+
+    def go_back(self, job, edge):
+        """With nothing in the way a wish is done: what serves is another model then, and the job goes on."""
+        state = oracle.newest(self.states[job.name])
+        back = oracle.gone_back(job.folder, self.states[job.name])
+        served, *others = [oracle.model_of(state["job"]["uid"], of, back) for of in ((state.get("deployed") or {}).get("round"), *(state.get("versions") or []))]
+        wanted = [of for of, model in zip(state.get("versions") or [], others) if model != served and of != job.wish]
+        if wanted and job.ask(wanted[-1]):
+            until(lambda: (oracle.newest(self.states[job.name]).get("deployed") or {}).get("of") == wanted[-1] and self.in_step(job, edge),
+                  lambda: f"{job.name} goes back to round {wanted[-1]}: it stands at {oracle.newest(self.states[job.name])}", LONGEST, 0.1)
+            self.say(f"{job.name} has gone back to round {wanted[-1]}")
 
     def judge(self):
         counts = oracle.Counts()
@@ -264,7 +311,8 @@ class Chaos:
             oracle.check_chain(job.folder, states, job.fed, counts)
             oracle.check_files(job, counts)
             oracle.check_order(states, counts)
-            oracle.check_workers(job, oracle.newest(states), counts)
+            oracle.check_workers(job, states, counts)
+            oracle.check_rollbacks(job, states, counts)
         return counts
 
 

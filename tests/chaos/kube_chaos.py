@@ -9,6 +9,7 @@ ILMARE_BUILD: the build to try (build/debug). Nodes are played by tests/kube/kub
 What etcd ever held is judged beside what is left: pod_oracle.py.
 """
 
+import http.client
 import pathlib
 import signal
 import sys
@@ -27,7 +28,6 @@ from cluster import Cluster, tools  # noqa: E402
 from hosts import DIRECTIONS  # noqa: E402
 from kube_agents import KubeCloud, rules  # noqa: E402
 from kubelet import Kubelet  # noqa: E402
-from whole import Whole  # noqa: E402
 
 IMAGE = "ilmare.test/chaos:v1"  # never run: containers bring their command
 WRITES, ALL = r"^(POST|PUT|PATCH|DELETE) ", ""
@@ -71,7 +71,7 @@ class Link(Proxy):
                 self.faults.remove(fault)
 
 
-class KubeJob(Whole):
+class KubeJob(chaos.Job):
     """Its manifests are objects of the API server."""
 
     def __init__(self, api, ns, *args, **more):
@@ -92,6 +92,13 @@ class KubeJob(Whole):
 
     def write(self, _):
         self.api.create_all(self.objects(self.metrics))
+
+    def send_wish(self, of):
+        """Perhaps in vain: the API server may be away."""
+        try:
+            self.api.patch(JOB, self.ns, self.name, {"metadata": {"annotations": {"ilmare/rollback-to": of}}})
+        except (ApiError, OSError, http.client.HTTPException):
+            pass
 
 
 class KubeChaos(chaos.Chaos):

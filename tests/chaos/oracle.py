@@ -57,14 +57,16 @@ def covered(folder):
 
 
 def trained(states):
-    """Rounds whose training has ended well, and those where it has failed, as far as the state topic told."""
+    """Rounds whose training has ended well, and those where it has failed or come to nothing, as far as the state topic told."""
     well, failed = set(), set()
     for document in states:
         ended = document.get("ended") or {}
         if ended.get("stage") == "Train":
             (well if ended["phase"] == "Completed" else failed).add(ended["round"])
-        if STAGES.index(document["stage"]) > 0:
+        if document["stage"] == "Eval" or (document["stage"] == "Deploy" and ended.get("round") == document["round"]):
             well.add(document["round"])
+        elif document["stage"] == "Deploy":
+            failed.add(document["round"])  # a rollback has ended it before its training was over
     return well, failed
 
 
@@ -114,11 +116,33 @@ def position(document):
     return f"{document['round']}/{document['stage']}/{document['phase']}"
 
 
-def check_workers(whole, last, counts):
+def check_workers(whole, states, counts):
     """Each worker ran once; the served model is that of the round that was deployed last."""
-    started = whole.started()
+    started, last = whole.started(), newest(states)
     counts.add("double", len(started) - len(set(started)), f"workers that ran twice: {sorted(n for n in set(started) if started.count(n) > 1)[:3]}")
     number = (last.get("deployed") or {}).get("round")
-    model = worker_name("train", last["job"]["uid"], number) if number else "deploy"
+    model = model_of(last["job"]["uid"], number, gone_back(whole.folder, states))
     served = (whole.folder / "models" / "deploy.bin").read_text()
     counts.add("lost", served != model, f"served is {served!r}, deployed last was {model!r}, of round {number}")
+
+
+def gone_back(folder, states):
+    """{round: the round whose model it went back to}, as the state topic and the versions on the disk tell."""
+    told = [(d["deployed"]["round"], d["deployed"]["of"]) for d in states if "of" in (d.get("deployed") or {})]
+    kept = [json.loads(path.read_text()) for path in (folder / "output" / "deployed").glob("[0-9]*/version.json")]
+    return dict(told + [(v["round"], v["of"]) for v in kept if "of" in v])
+
+
+def model_of(uid, number, back):
+    """What a round's deployment put in place: what its training made, or, of a rollback, what that earlier round had put there."""
+    while number in back:
+        number = back[number]
+    return worker_name("train", uid, number) if number else "deploy"
+
+
+def check_rollbacks(whole, states, counts):
+    """Each wish counts once at most, and nothing else goes back."""
+    back = list(gone_back(whole.folder, states).values())
+    for of in sorted(set(back)):
+        n, asked = back.count(of), whole.wishes.count(of)
+        counts.add("double", max(0, n - asked), f"gone back to round {of} {n} times, asked for {asked} times")

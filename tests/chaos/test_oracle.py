@@ -22,7 +22,7 @@ class Job:
     """What a run leaves: rounds given as {number: (from, to)}."""
 
     def __init__(self, folder, rounds):
-        self.folder, self.names = folder, []
+        self.folder, self.names, self.wishes = folder, [], []
         for number, (begin, end) in rounds.items():
             place = folder / "output" / "data" / "train" / str(number)
             place.mkdir(parents=True)
@@ -72,6 +72,21 @@ class Oracle(unittest.TestCase):
     def test_given_back_after_success(self):
         self.assertEqual(self.chain({1: (0, 10), 2: (0, 12)}, [state(1, 1, "Eval", "Ready")], 12), (0, 10))
 
+    def test_given_back_before_a_rollback(self):
+        back = [state(1, 1, "Deploy", "Ready", (0, "Deploy", "Completed"))]
+        self.assertEqual(self.chain({1: (0, 10), 2: (0, 12)}, back, 12), (0, 0))
+
+    def test_not_given_back_before_a_rollback(self):
+        back = [state(1, 1, "Deploy", "Ready", (0, "Deploy", "Completed"))]
+        self.assertEqual(self.chain({1: (0, 10), 2: (10, 12)}, back, 12), (10, 0))
+
+    def test_given_back_after_a_rollback_of_a_trained_round(self):
+        for stage in ("Train", "Eval"):
+            with self.subTest(stage):
+                back = [state(1, 1, "Deploy", "Ready", (1, stage, "Completed"))]
+                self.setUp()
+                self.assertEqual(self.chain({1: (0, 10), 2: (0, 12)}, back, 12), (0, 10))
+
     def test_not_given_back_after_failure(self):
         self.assertEqual(self.chain({1: (0, 10), 2: (10, 12)}, [state(1, 2, "Train", "Waiting", (1, "Train", "Failed"))], 12), (10, 0))
 
@@ -112,15 +127,39 @@ class Oracle(unittest.TestCase):
     def test_workers(self):
         job = Job(self.folder, {})
         counts = oracle.Counts()
-        oracle.check_workers(job, state(1, 1, "Train", "Waiting"), counts)
+        oracle.check_workers(job, [state(1, 1, "Train", "Waiting")], counts)
         self.assertEqual((counts.lost, counts.double), (0, 0))
         job.names = ["a", "b", "a"]
-        oracle.check_workers(job, state(1, 3, "Train", "Waiting", deployed={"round": 2}), counts)
+        oracle.check_workers(job, [state(1, 3, "Train", "Waiting", deployed={"round": 2})], counts)
         self.assertEqual((counts.lost, counts.double), (1, 1))
         (self.folder / "models" / "deploy.bin").write_text(worker_name("train", "u", 2))
         counts = oracle.Counts()
-        oracle.check_workers(job, state(1, 3, "Train", "Waiting", deployed={"round": 2}), counts)
+        oracle.check_workers(job, [state(1, 3, "Train", "Waiting", deployed={"round": 2})], counts)
         self.assertEqual(counts.lost, 0)
+
+    def went_back(self, job, of, model):
+        """Losses and doubles of a job that went back to a round in round 3, and again in round 4 to what round 3 had put in place."""
+        (self.folder / "models" / "deploy.bin").write_text(model)
+        states = [state(1, 3, "Deploy", "Starting", deployed={"round": 3, "of": of}), state(2, 5, "Train", "Waiting", deployed={"round": 4, "of": 3})]
+        counts = oracle.Counts()
+        oracle.check_workers(job, states, counts)
+        oracle.check_rollbacks(job, states, counts)
+        return counts.lost, counts.double
+
+    def test_rollbacks(self):
+        job = Job(self.folder, {})
+        job.wishes = [1, 3]
+        self.assertEqual(self.went_back(job, 1, worker_name("train", "u", 1)), (0, 0))
+        self.assertEqual(self.went_back(job, 1, worker_name("train", "u", 3)), (1, 0))
+        job.wishes = [0, 3]
+        self.assertEqual(self.went_back(job, 0, "deploy"), (0, 0))
+        self.assertEqual(self.went_back(job, 1, worker_name("train", "u", 1)), (0, 1))
+        job.wishes = [0, 0]
+        self.assertEqual(self.went_back(job, 0, "deploy"), (0, 1))
+        kept = self.folder / "output" / "deployed" / "3"
+        kept.mkdir(parents=True)
+        (kept / "version.json").write_text(json.dumps({"round": 3, "of": 0}))
+        self.assertEqual(oracle.gone_back(self.folder, []), {3: 0})
 
 
 UID = "u"
