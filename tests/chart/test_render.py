@@ -57,6 +57,7 @@ MATRIX = {
                                  "edge.hotUpdateDir": "", "edge.nodeLabel": "", "edge.maxUnavailable": "20%"},
     "settings": {"cloud.settings": {"workers": {"startTimeout": "20m"}, "kube": {"burst": 1000}}, "edge.settings": {"timeZone": "Europe/Paris"}},
     "names": {"broker.persistence.existingClaim": "there", "fullnameOverride": "signs"},
+    "one folder for two": {"edge.hostPaths": ["/data", "/hot"], "edge.hotUpdateDir": "/hot"},
 }
 
 
@@ -349,9 +350,62 @@ class Values(unittest.TestCase):
                 ({"certificates.newAuthorityAt": True}, r"certificates/newAuthorityAt.*got boolean, want integer"),
                 ({"watch.namespaces": ["a", "a"]}, r"watch/namespaces.*equal"),
                 ({"broker.service.nodePort": 70000}, r"broker/service/nodePort.*maximum.*65,?535"),
-                ({"broker.resources.limits.memory": "1 GB"}, r"broker/resources/limits/memory.*does not match pattern")):
+                ({"broker.resources.limits.memory": "1 GB"}, r"broker/resources/limits/memory.*does not match pattern"),
+                ({"broker.resources.limits.memory": "100ki"}, r"broker/resources/limits/memory.*does not match pattern"),
+                ({"broker.persistence.size": "1.2.3Gi"}, r"broker/persistence/size.*does not match pattern"),
+                ({"image.registry": "https://registry.example"}, r"image/registry.*does not match pattern"),
+                ({"image.registry": "registry.example/Ilmare"}, r"image/registry.*does not match pattern"),
+                ({"broker.image.repository": "mosquitto:2.0"}, r"broker/image/repository.*does not match pattern"),
+                ({"external.host": "a..example"}, r"external/host.*does not match pattern"),
+                ({"edge.maxUnavailable": "0%"}, r"edge/maxUnavailable.*does not match pattern"),
+                ({"mqtt.topicRoot": "caf\u00e9"}, r"mqtt/topicRoot.*does not match pattern")):
             with self.subTest(values=values):
                 self.assertRegex(refused(values), said)
+
+    def test_values_that_look_odd_and_are_fine(self):
+        for values in ({"image.registry": "localhost:5000/"}, {"image.registry": "[2001:db8::1]:5000/ilmare"}, {"external.host": "Host-1.Example"},
+                       {"broker.image.repository": "r.example:5000/library/eclipse-mosquitto"}, {"broker.resources.limits.memory": "2000Ki"},
+                       {"external.host": "1.2.3.4"}, {"external.host": "4.example"}, {"edge.hostPaths": ["/data", "/var/lib/ilmare-jobs"]},
+                       {"broker.persistence.size": "1.5Gi"}, {"edge.maxUnavailable": "100%"}):
+            with self.subTest(values=values):
+                render({"certificates.source": "existing", **values})
+
+    def test_null(self):
+        """What has to be something is missed by name when it is null (a mapping all of whose lines are comments is null, too); else null is nothing."""
+        schema = json.loads((CHART / "values.schema.json").read_text())
+        needed, optional = [], []
+
+        def walk(part, value, path):
+            part = schema["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
+            for key, inner in value.items():
+                (needed if key in part.get("required", ()) else optional).append((*path, key))
+                if isinstance(inner, dict) and {"properties", "$ref"} & set(part["properties"][key]):
+                    walk(part["properties"][key], inner, (*path, key))
+
+        def nested(paths):
+            values = {}
+            for path, value in paths:
+                at = values
+                for key in path[:-1]:
+                    at = at.setdefault(key, {})
+                at[path[-1]] = value
+            return values
+
+        def default(path, value):
+            for key in path:
+                value = value[key]
+            return value
+        defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+        walk(schema, defaults, ())
+        has_none = {("edge", "nodeLabel"), ("edge", "hotUpdateDir")}
+        self.assertEqual({p for p in optional if isinstance(default(p, defaults), (str, int)) and default(p, defaults)} - has_none, set(), "not required")
+        leaves = [p for p in optional if not isinstance(default(p, defaults), dict)]
+        self.assertGreater(len(leaves), 50)
+        some = [(("certificates", "source"), "existing")]
+        self.assertEqual(render(values=nested([*some, *((p, None) for p in leaves)])),
+                         render(values=nested([*some, *((p, type(default(p, defaults))()) for p in leaves)])))
+        for path in (("certificates", "days"), ("external",), ("edge", "workersPort"), ("broker", "image", "repository"), ("metrics", "dashboard")):
+            self.assertIn(f"missing property '{path[-1]}'", refused(values=nested([(path, None)])))
 
     def test_values_that_contradict_each_other(self):
         for values, said in (
@@ -362,7 +416,22 @@ class Values(unittest.TestCase):
                 ({"broker.enabled": False, "broker.external.addresses": ["mqtt://a.example"]}, "mqtt://a.example is a broker without TLS"),
                 ({"broker.service.type": "NodePort", "broker.service.hostPort": 8883}, "Devices need one way in"),
                 ({"enrolment.service.nodePort": 30443}, "Set enrolment.service.type=NodePort"),
-                ({"broker.operators": ["cloud"]}, 'an operator cannot be called "cloud"')):
+                ({"broker.operators": ["cloud"]}, 'an operator cannot be called "cloud"'),
+                ({"broker.denied": ["edge-1", "cloud"]}, "would shut the cloud agents out"),
+                ({"enrolment.denied": ["cloud"]}, "would shut the cloud agents out"),
+                ({"broker.service.hostPort": 8443, "enrolment.service.hostPort": 8443}, "broker.service.hostPort and enrolment.service.hostPort are both 8443"),
+                ({"broker.service.type": "NodePort", "broker.service.nodePort": 30443, "enrolment.service.type": "NodePort",
+                  "enrolment.service.nodePort": 30443}, "broker.service.nodePort and enrolment.service.nodePort are both 30443"),
+                ({"external.host": "a.example", "external.brokerPort": 443, "external.enrolmentPort": 443}, "at one port, a.example:443"),
+                ({"external.host": "a.example", "broker.service.hostPort": 8443}, "at one port, a.example:8443"),
+                ({"edge.metrics.enabled": True, "edge.metrics.port": 9100}, "edge.workersPort and edge.metrics.port are both 9100"),
+                ({"external.host": "1.2.3.400"}, "1.2.3.400 is no IPv4 address"),
+                ({"external.alternatives": ["1.2.3"], "certificates.source": "cert-manager"}, "1.2.3 is no IPv4 address"),
+                ({"certificates.days": 400, "certificates.authorityDays": 100}, "certificates.days (400) is more than certificates.authorityDays (100)"),
+                ({"broker.revocationLists": True}, "broker.revocationLists needs certificates.source=existing"),
+                ({"edge.hostPaths": ["/data", "/var/lib"]}, "/var/lib is open to them"),
+                ({"edge.stateDir": "/data"}, "edge.stateDir is /data. Keep the two apart"),
+                ({"edge.hotUpdateDir": "/var/lib/ilmare/hot"}, "/var/lib/ilmare/hot is open to them")):
             with self.subTest(values=values):
                 self.assertIn(said, refused(values))
 

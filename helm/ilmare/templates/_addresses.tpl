@@ -29,6 +29,7 @@ cluster is told the outside address as well, if there is one: edge nodes often c
 {{/* Names of the Service F-NAME inside the cluster and out of it, as a JSON list. Called with (list $ NAME). */}}
 {{- define "ilmare.hosts" -}}
 {{- $root := index . 0 -}}
+{{- template "ilmare.checkHosts" $root -}}
 {{- $name := printf "%s-%s" (include "ilmare.fullname" $root) (index . 1) -}}
 {{- $ns := $root.Release.Namespace -}}
 {{- $hosts := list $name (printf "%s.%s" $name $ns) (printf "%s.%s.svc" $name $ns) (printf "%s.%s.svc.%s" $name $ns $root.Values.clusterDomain) -}}

@@ -8,7 +8,7 @@ one job). Called once, from checks.yaml.
 {{- if not $v.broker.external.addresses -}}
 {{- fail "\n\nilmare: broker.enabled is false, and broker.external.addresses names no other broker. Set it, for example: --set broker.external.addresses={mqtts://broker.example:8883}\n" -}}
 {{- end -}}
-{{- range concat $v.broker.external.addresses $v.broker.external.deviceAddresses -}}
+{{- range concat $v.broker.external.addresses ($v.broker.external.deviceAddresses | default list) -}}
 {{- if and (hasPrefix "mqtt:" .) (not $v.broker.external.insecure) -}}
 {{- fail (printf "\n\nilmare: %s is a broker without TLS. Use mqtts://, or say that it is meant with broker.external.insecure=true\n" .) -}}
 {{- end -}}
@@ -33,6 +33,18 @@ one job). Called once, from checks.yaml.
 {{- if and $s.nodePort (ne $s.type "NodePort") (ne $s.type "LoadBalancer") -}}
 {{- fail (printf "\n\nilmare: %s.service.nodePort is set, but the type is %s. Set %s.service.type=NodePort\n" (index . 0) $s.type (index . 0)) -}}
 {{- end -}}
+{{- end -}}
+{{- template "ilmare.checkPorts" . -}}
+{{- template "ilmare.checkEdgeFolders" . -}}
+{{- template "ilmare.checkHosts" . -}}
+{{- if and (eq $v.certificates.source "chart") (gt (int $v.certificates.days) (int $v.certificates.authorityDays)) -}}
+{{- fail (printf "\n\nilmare: certificates.days (%d) is more than certificates.authorityDays (%d): a certificate is worth nothing once its authority has ended\n" (int $v.certificates.days) (int $v.certificates.authorityDays)) -}}
+{{- end -}}
+{{- if and $v.broker.enabled $v.broker.revocationLists (ne $v.certificates.source "existing") -}}
+{{- fail (printf "\n\nilmare: broker.revocationLists needs certificates.source=existing: with %s nobody makes the lists, and the broker would not start without.\nTo shut a device out: broker.denied\n" $v.certificates.source) -}}
+{{- end -}}
+{{- if has "cloud" (concat ($v.broker.denied | default list) ($v.enrolment.denied | default list)) -}}
+{{- fail "\n\nilmare: \"cloud\" among the denied would shut the cloud agents out themselves (broker.denied, enrolment.denied): name devices and operators\n" -}}
 {{- end -}}
 {{- range $v.broker.operators -}}
 {{- if has . (list "broker" "cloud" "enrolment" "helm-test") -}}
@@ -61,6 +73,47 @@ one job). Called once, from checks.yaml.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Two that listen at one port: the second one would wait or end, without a word from Helm. */}}
+{{- define "ilmare.checkPorts" -}}
+{{- $b := .Values.broker.service -}}
+{{- $e := .Values.enrolment.service -}}
+{{- if and .Values.broker.enabled .Values.enrolment.enabled -}}
+{{- range list "hostPort" "nodePort" -}}
+{{- if and (index $b .) (eq (int (index $b .)) (int (index $e . | default 0))) -}}
+{{- fail (printf "\n\nilmare: broker.service.%s and enrolment.service.%s are both %d: each needs a port of its own\n" . . (int (index $b .))) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.external.host (eq (include "ilmare.brokerPort" .) (include "ilmare.enrolmentPort" .)) -}}
+{{- fail (printf "\n\nilmare: devices would look for the broker and for the enrolment at one port, %s:%s. Set external.brokerPort or external.enrolmentPort\n" .Values.external.host (include "ilmare.brokerPort" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.edge.enabled .Values.edge.metrics.enabled (eq (int .Values.edge.workersPort) (int .Values.edge.metrics.port)) -}}
+{{- fail (printf "\n\nilmare: edge.workersPort and edge.metrics.port are both %d: each needs a port of its own\n" (int .Values.edge.workersPort)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The node's key is in stateDir: no job may name a file there. */}}
+{{- define "ilmare.checkEdgeFolders" -}}
+{{- $state := printf "%s/" .Values.edge.stateDir -}}
+{{- if .Values.edge.enabled -}}
+{{- range concat (.Values.edge.hostPaths | default list) (list .Values.edge.hotUpdateDir | compact) -}}
+{{- $open := printf "%s/" . -}}
+{{- if or (hasPrefix $state $open) (hasPrefix $open $state) -}}
+{{- fail (printf "\n\nilmare: jobs could read and change the edge agent's own files, the node's key among them: %s is open to them (edge.hostPaths, edge.hotUpdateDir), and edge.stateDir is %s. Keep the two apart\n" . $.Values.edge.stateDir) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Before certificates are made for them, too, as that would say less. */}}
+{{- define "ilmare.checkHosts" -}}
+{{- range concat (list .Values.external.host) (.Values.external.alternatives | default list) | compact -}}
+{{- if and (regexMatch "^[0-9.]+$" .) (not (regexMatch "^((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])([.]|$)){4}$" .)) -}}
+{{- fail (printf "\n\nilmare: %s is no IPv4 address, and no name of a host is made of numbers alone (external.host, external.alternatives)\n" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

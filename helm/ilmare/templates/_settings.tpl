@@ -25,11 +25,11 @@ The agents' configuration files: what the chart knows, and over it cloud.setting
 {{- $_ := set $e "secretPrefix" (printf "%s-enrol-" $f) -}}
 {{- $_ := set $e "lifetime" .Values.enrolment.lifetime -}}
 {{- if .Values.edge.enabled -}}{{- $_ := set $e "serviceAccount" (printf "%s:%s-edge" .Release.Namespace $f) -}}{{- end -}}
-{{- with concat .Values.broker.denied .Values.enrolment.denied | uniq -}}{{- $_ := set $e "denied" . -}}{{- end -}}
-{{- $_ := set $e "reserved" (concat (list "enrolment" "helm-test") .Values.broker.operators .Values.enrolment.reserved | uniq) -}}
+{{- with concat (.Values.broker.denied | default list) (.Values.enrolment.denied | default list) | uniq -}}{{- $_ := set $e "denied" . -}}{{- end -}}
+{{- $_ := set $e "reserved" (concat (list "enrolment" "helm-test") (.Values.broker.operators | default list) (.Values.enrolment.reserved | default list) | uniq) -}}
 {{- $_ := set $all "enrolment" $e -}}
 {{- end -}}
-{{- mergeOverwrite $all (deepCopy .Values.cloud.settings) | toYaml -}}
+{{- mergeOverwrite $all (deepCopy (.Values.cloud.settings | default dict)) | toYaml -}}
 {{- end -}}
 
 {{- define "ilmare.edgeSettings" -}}
@@ -47,5 +47,5 @@ The agents' configuration files: what the chart knows, and over it cloud.setting
 {{- if .Values.edge.metrics.enabled -}}
 {{- $_ := set $all "observe" (dict "host" "0.0.0.0" "port" (int .Values.edge.metrics.port)) -}}
 {{- end -}}
-{{- mergeOverwrite $all (deepCopy .Values.edge.settings) | toYaml -}}
+{{- mergeOverwrite $all (deepCopy (.Values.edge.settings | default dict)) | toYaml -}}
 {{- end -}}
