@@ -20,6 +20,11 @@ endif()
 # The links in the cache change with Debian's updates; a compiled object belongs to one.
 file(REAL_PATH "${CMAKE_SYSROOT}" CMAKE_SYSROOT)
 
+# Looked for here: what CMake finds out without a compiler stays in the cache, and it would not start again when there is one.
+find_program(ILMARE_CC_AARCH64 aarch64-linux-gnu-gcc)
+if(NOT ILMARE_CC_AARCH64)
+	message(FATAL_ERROR "aarch64-linux-gnu-gcc is missing: install the package gcc-aarch64-linux-gnu")
+endif()
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_STRIP aarch64-linux-gnu-strip)
 find_program(QEMU_AARCH64 qemu-aarch64)

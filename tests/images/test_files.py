@@ -5,6 +5,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -234,8 +235,8 @@ class Trees(unittest.TestCase):
 
 
 class Commands(unittest.TestCase):
-    def said(self, *arguments):
-        said = subprocess.run([ROOT / "scripts" / "build-images", *arguments], capture_output=True, text=True, check=False)
+    def said(self, *arguments, **more):
+        said = subprocess.run([ROOT / "scripts" / "build-images", *arguments], capture_output=True, text=True, check=False, **more)
         self.assertNotIn("Traceback", said.stderr)
         return said.returncode, said.stderr
 
@@ -252,6 +253,25 @@ class Commands(unittest.TestCase):
             code, text = self.said("--binaries", top, "--output", top)
             self.assertEqual((code, os.listdir(top)), (1, []))
             self.assertIn(f"{top}/ilmare-certificate is missing", text)
+            # A relative folder is the caller's. A place that is none is said before anything is made.
+            code, text = self.said("--binaries", ".", "--output", ".", cwd=top)
+            self.assertIn(f"{top}/ilmare-certificate is missing", text)
+            code, text = self.said("--binaries", ".", "--output", "/proc/images", "ilmare-transfer", cwd=top)
+            self.assertEqual(code, 1)
+            self.assertRegex(text, "build-images: .*/proc/images")
+
+    def test_a_cross_compiler_that_is_missing(self):
+        """It is said before CMake keeps in mind what it found out without one: it would not start again once it is there."""
+        with tempfile.TemporaryDirectory() as top:
+            top = pathlib.Path(top)
+            (top / "sysroot" / "usr" / "include").mkdir(parents=True)
+            (top / "bin").mkdir()
+            for name, program in (("cmake", shutil.which("cmake")), ("ninja", "/bin/true"), ("qemu-aarch64", "/bin/true")):
+                (top / "bin" / name).symlink_to(program)
+            done = subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", top / "build", "--toolchain", ROOT / "cmake" / "arm64.cmake"], capture_output=True,
+                                  text=True, env={"PATH": str(top / "bin"), "HOME": str(top), "ILMARE_SYSROOT": str(top / "sysroot")}, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("install the package gcc-aarch64-linux-gnu", done.stderr)
 
     def test_programs_of_another_architecture_are_not_taken(self):
         with tempfile.TemporaryDirectory() as top:

@@ -48,6 +48,16 @@ def libraries(deb):
     return {each for each in field(deb, "Depends").split(", ") if each.startswith("lib")}
 
 
+class Commands(unittest.TestCase):
+    def test_words_that_are_wrong(self):
+        for words, said in ((("--arch",), "--arch needs a value"), (("--arch", "mips"), 'not for "mips"'), (("--arch=",), 'not for ""'),
+                            (("edge",), "there is no option edge"), (("--arch", "arm64", "--nope"), "there is no option --nope")):
+            with self.subTest(words=words):
+                done = subprocess.run([ROOT / "scripts" / "build-packages", *words], capture_output=True, text=True, check=False, timeout=120)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(said, done.stderr)
+
+
 class Contents(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
