@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "edge-agent/remote/ship.h"
 #include "edge-agent/storage/deploy.h"
+#include "proto/url.h"
 
 #define HOT_UPDATE_CONFIG "model_config.json"
 

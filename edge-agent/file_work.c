@@ -21,6 +21,7 @@
 #include "edge-agent/remote/mirror.h"
 #include "edge-agent/remote/output.h"
 #include "edge-agent/storage/rooted.h"
+#include "proto/url.h"
 
 /* Between two looks at the stop flag. */
 enum { SLICE = 16 * 1024 * 1024 };

@@ -19,6 +19,7 @@
 #include "edge-agent/file_work.h"
 #include "edge-agent/remote_prune.h"
 #include "edge-agent/source.h"
+#include "proto/url.h"
 
 /* REMOTE_MAX: pieces of work that go over the network, at a time; fewer than libuv's pool has threads. */
 enum { WATCH_INTERVAL_MS = 10, RETRY_MIN_MS = 1000, REMOTE_MAX = 4 };

@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "edge-agent/file_work.h"
 #include "edge-agent/remote/folders.h"
+#include "proto/url.h"
 
 enum { SAVE_BYTES = 4 * 1024 * 1024 };
 

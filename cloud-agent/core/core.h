@@ -28,6 +28,7 @@
 #include "common/mem.h"
 #include "common/text.h"
 #include "proto/document.h"
+#include "proto/url.h"
 #include "proto/worker.h"
 
 enum {
@@ -179,7 +180,6 @@ const facts *job_facts(controller *c, job *j);
 unsigned facts_roles(const facts *f, const char *node_name); /* of enum role; 0: none */
 /* The node that a template pins its pods to; NULL: none. */
 const char *template_node(const controller *c, const cJSON *template, const dataset *d);
-bool url_local(const char *url);
 bool url_usable(const char *url); /* a path from the root, or of a scheme that is known */
 char *url_wrong(const char *url); /* what is wrong with the url of a dataset or model, to be freed; or NULL */
 /* Both jobs would write to one folder. */

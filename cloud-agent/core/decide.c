@@ -123,7 +123,7 @@ static bool secrets_there(controller *c, job *j)
 		return false;
 	for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
 		const model_object *m = models[i] != NULL ? model_find(c, j->ns, models[i]) : NULL;
-		bool needed = m != NULL && (!c->cfg.workers_in_place || (m->wrong == NULL && !url_local(m->m.url)));
+		bool needed = m != NULL && (!c->cfg.workers_in_place || (m->wrong == NULL && url_is_remote(m->m.url)));
 		if (needed && !secret_there(c, j, m->credential))
 			return false;
 	}

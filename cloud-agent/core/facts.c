@@ -27,11 +27,6 @@ static void problem(job *j, bool blocks, const char *reason, const char *fmt, ..
 	va_end(args);
 }
 
-bool url_local(const char *url)
-{
-	return strstr(url, "://") == NULL;
-}
-
 bool url_usable(const char *url)
 {
 	static const char *const schemes[] = {"/", "s3://", "http://", "https://"};
@@ -152,7 +147,7 @@ bool folder_shared(const controller *c, const job *a, const job *b)
 	const char *dir = v->round_dir != NULL ? v->round_dir : v->output_dir;
 	if (strcmp(dir, w->output_dir) != 0 && (w->round_dir == NULL || strcmp(dir, w->round_dir) != 0))
 		return false;
-	if (!url_local(dir))
+	if (url_is_remote(dir))
 		return true;
 	/* The same path on two nodes is two folders. */
 	const dataset *d = dataset_of(c, a), *e = dataset_of(c, b);
@@ -302,7 +297,7 @@ static const char *deploy_node_of(const controller *c, const job *j, const char 
 static void check_local(job *j, const char *what, const char *node_name)
 {
 	const facts *f = &j->facts;
-	if (node_name != NULL && f->dataset_node != NULL && url_local(f->output_dir) && strcmp(node_name, f->dataset_node) != 0)
+	if (node_name != NULL && f->dataset_node != NULL && !url_is_remote(f->output_dir) && strcmp(node_name, f->dataset_node) != 0)
 		problem(j, true, "LocalPathOnOtherNode", "%s is to run on node %.80s, but %.100s is a folder of node %.80s", what, node_name,
 			f->output_dir, f->dataset_node);
 }

@@ -168,7 +168,7 @@ static int read_output_dir(job_view *v, const cJSON *spec, error *err)
 	while (len > 1 && v->output_dir[len - 1] == '/')
 		len--;
 	v->output_dir = arena_strndup(v->mem, v->output_dir, len);
-	if (url_local(v->output_dir) && !path_is_clean(v->output_dir))
+	if (!url_is_remote(v->output_dir) && !path_is_clean(v->output_dir))
 		return error_set(err, ERROR_INVALID, "spec.outputDir: '%.120s' is not plain: it has an empty part, '.' or '..', or ends in a blank",
 			v->output_dir);
 	int code = json_get_string(spec, "spec", "credentialName", &v->credential, err);

@@ -19,14 +19,6 @@
 #define DOWNLOADS "/downloads"
 enum { FETCHED_MAX = 64 };
 
-/* ---- urls ---- */
-
-static const char *after_scheme(const char *url)
-{
-	const char *sign = strstr(url, "://");
-	return sign != NULL ? sign + 3 : url;
-}
-
 static char *parent_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -83,19 +75,19 @@ static void fetch(const controller *c, const job *j, pod_files *f, const char *u
 
 char *pod_file_read(const controller *c, const job *j, pod_files *f, const char *url, bool index)
 {
-	if (url_local(url)) {
+	if (!url_is_remote(url)) {
 		if (c->cfg.workers_in_place)
 			return mem_strdup(url);
 		mount_folder(f, url);
 		return mem_printf(POD_DATA_PREFIX "%s", url);
 	}
 	fetch(c, j, f, url, index && strncmp(url, "s3://", 5) == 0);
-	return mem_printf(DOWNLOADS "/%s", after_scheme(url));
+	return mem_printf(DOWNLOADS "/%s", url_after_scheme(url));
 }
 
 char *pod_file_written(const controller *c, pod_files *f, const char *url)
 {
-	if (c->cfg.workers_in_place || !url_local(url))
+	if (c->cfg.workers_in_place || url_is_remote(url))
 		return mem_strdup(url);
 	mount_folder(f, url);
 	return mem_printf(POD_DATA_PREFIX "%s", url);
@@ -188,7 +180,7 @@ static void add_fetcher(const controller *c, const job *j, cJSON *spec, const po
 		const pod_fetched *one = &f->fetched[i];
 		if (!same_secret(one->secret, f->fetched[first].secret))
 			continue;
-		char *folder = parent_of(after_scheme(one->url)), *source = mem_printf("%s%s", one->index ? "@" : "", one->url),
+		char *folder = parent_of(url_after_scheme(one->url)), *source = mem_printf("%s%s", one->index ? "@" : "", one->url),
 			 *destination = mem_printf(DOWNLOADS "/%s", folder);
 		cJSON_AddItemToArray(args, cJSON_CreateString(source));
 		cJSON_AddItemToArray(args, cJSON_CreateString(destination));

@@ -120,7 +120,7 @@ static const char *fault_of(controller *c, job *j, const pod *p, const char **me
 		*message = j->kill_message;
 		return j->kill_reason;
 	}
-	if (p->node[0] != '\0' && f->dataset_node != NULL && f->output_dir != NULL && url_local(f->output_dir) &&
+	if (p->node[0] != '\0' && f->dataset_node != NULL && f->output_dir != NULL && !url_is_remote(f->output_dir) &&
 		strcmp(p->node, f->dataset_node) != 0) {
 		*message = "the pod was bound to a node that does not see the output folder";
 		return "LocalPathOnOtherNode";

@@ -16,6 +16,7 @@
 
 #include "common/log.h"
 #include "edge-agent/core/agent_internal.h"
+#include "proto/url.h"
 
 /* ---- facts ---- */
 
@@ -49,7 +50,7 @@ char *job__round_url(const record *r, const char *folder, const char *file)
 
 char *job__index_url(const record *r, const char *folder)
 {
-	return strstr(r->desired->dataset.url, "://") != NULL ? job__round_url(r, folder, "dataIndex.txt") : NULL;
+	return url_is_remote(r->desired->dataset.url) ? job__round_url(r, folder, "dataIndex.txt") : NULL;
 }
 
 model job__input_model(const model *m)

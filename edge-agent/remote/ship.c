@@ -14,6 +14,7 @@
 #include "edge-agent/remote/entries.h"
 #include "edge-agent/storage/numbered.h"
 #include "edge-agent/storage/version.h"
+#include "proto/url.h"
 
 /* Versions at the store; one without its record is none yet, or none any more. */
 typedef struct found {

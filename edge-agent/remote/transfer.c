@@ -16,6 +16,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "proto/url.h"
 
 /* LINE_ROOM: of one line of the child. STOP_LOOK_MS: how often the stop flag is looked at. STOP_MAX_MS: what a child that was told to stop may take,
  * such as for parts of an upload that it clears at the store. PROGRESS_MS: between two lines of the log. */

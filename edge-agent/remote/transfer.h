@@ -14,7 +14,6 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "edge-agent/remote/url.h"
 
 /* What is needed for all that is at this url or below it. */
 typedef struct transfer_key {

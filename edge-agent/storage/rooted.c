@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "common/mem.h"
+#include "proto/url.h"
 
 enum { LINKS_MAX = 40 };
 
 static int check(const char *url, error *err)
 {
-	const char *scheme = strstr(url, "://");
-	if (scheme != NULL && memchr(url, '/', (size_t)(scheme - url)) == NULL)
+	if (url_is_remote(url))
 		return error_set(err, ERROR_UNSUPPORTED, "%s is neither a path from the root nor an s3:// url, and one of them is needed here",
 			url);
 	if (url[0] != '/')

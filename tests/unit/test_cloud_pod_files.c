@@ -99,6 +99,20 @@ static void folders_of_the_node(void **state)
 	harness_free(h);
 }
 
+/* A path is a path whatever is in it: nothing is fetched. */
+static void a_folder_that_reads_like_a_url(void **state)
+{
+	(void)state;
+	harness *h = in_cluster();
+	set_text(h, OBJECT_MODEL, "serve", "url", "/models/s3://b/serve.pb");
+	begin(h);
+	const cJSON *pod = harness_pod(h, WORKER_INFERENCE, 0);
+	expect_mounts(pod, "Directory/models/s3://b>/home/data/models/s3://b ");
+	assert_string_equal(env(first_container(pod), "MODEL_URL"), "/home/data/models/s3://b/serve.pb");
+	assert_null(json_member(spec_of(pod), "initContainers"));
+	harness_free(h);
+}
+
 static void nothing_in_place(void **state)
 {
 	(void)state;
@@ -303,6 +317,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(folders_of_the_node),
+		cmocka_unit_test(a_folder_that_reads_like_a_url),
 		cmocka_unit_test(nothing_in_place),
 		cmocka_unit_test(remote_files_in_place),
 		cmocka_unit_test(remote_files_are_fetched),

@@ -11,15 +11,16 @@
 #include "common/buf.h"
 #include "common/json.h"
 #include "common/mem.h"
+#include "proto/url.h"
 
 static const char root[] = "/downloads/";
 
 static void place_add(cJSON *places, const char *source, const char *folder)
 {
-	const char *sign = strstr(source, "://");
-	if (sign == NULL)
+	if (!url_is_remote(source))
 		return;
-	char *inside = mem_printf("%s%s", root, sign + 3), *real = mem_printf("%s/%s", folder, sign + 3);
+	const char *rest = url_after_scheme(source);
+	char *inside = mem_printf("%s%s", root, rest), *real = mem_printf("%s/%s", folder, rest);
 	cJSON_DeleteItemFromObjectCaseSensitive(places, inside);
 	json_put_string(places, inside, real);
 	free(real);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "edge-agent/remote/url.h"
+#include "proto/url.h"
 
 static void kinds(void **state)
 {
@@ -17,6 +17,8 @@ static void kinds(void **state)
 	assert_false(url_is_remote(""));
 	assert_false(url_is_remote("/data/s3://b/k"));
 	assert_false(url_is_remote("s3:/b"));
+	assert_string_equal(url_after_scheme("s3://b/x://k"), "b/x://k");
+	assert_string_equal(url_after_scheme("/data/x://k"), "/data/x://k");
 }
 
 static void queries(void **state)

@@ -1,5 +1,5 @@
 /* See url.h. */
-#include "edge-agent/remote/url.h"
+#include "proto/url.h"
 
 #include <string.h>
 
@@ -11,6 +11,11 @@ bool url_is_remote(const char *url)
 {
 	const char *scheme = url != NULL ? strstr(url, "://") : NULL;
 	return scheme != NULL && memchr(url, '/', (size_t)(scheme - url)) == NULL;
+}
+
+const char *url_after_scheme(const char *url)
+{
+	return url_is_remote(url) ? strstr(url, "://") + 3 : url;
 }
 
 size_t url_length(const char *url)
