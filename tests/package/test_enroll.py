@@ -5,12 +5,13 @@ import datetime
 import os
 import pathlib
 import re
+import signal
 import stat
 import subprocess
 import tempfile
 
 import root
-from agents import PATIENCE, ROOT, World
+from agents import PATIENCE, ROOT, World, until
 from case import main
 from enrolling import TOKEN, Endpoint, enrolment_file
 from lab import Pki, SecureBroker
@@ -157,6 +158,9 @@ class InPlace(Enroll):
         text = enrolment_file(CA)
         self.enroll("-", status=0, text=text.replace("\n", "\r\n"))
         self.check_placed(text, CA)
+        self.assertIn("there already", self.enroll("-", status=0, text="\ufeff" + text + "\n\n"))  # as an editor may leave it
+        self.assertIn("there already", self.enroll("-", status=0, text=text.removesuffix("\n")))
+        self.check_placed(text, CA)
 
     def test_what_enroll_node_prints(self):
         folder = tempfile.TemporaryDirectory()
@@ -199,6 +203,41 @@ class InPlace(Enroll):
         self.assertEqual(self.root.path("/var/lib/ilmare/tls" + kept["/var/lib/ilmare/tls"] + "/node.pem").read_text(), "old")
         self.assertFalse(self.root.path("/var/lib/ilmare/tls").exists())
 
+    def test_a_disk_that_is_full(self):
+        """Nothing of what was there is changed, and nothing is left."""
+        self.root.write(FILE, enrolment_file(CA), 0o600)
+        self.enroll(FILE, status=0)
+        self.root.write("/var/lib/ilmare/tls/node.pem", "old")
+        was = {name: self.root.path(f"/etc/ilmare/{name}").read_text() for name in ("edge.yaml", "enrolment-token", "tls/ca.crt")}
+        self.root.write(FILE, enrolment_file(CA).replace("edge-7", "edge-8"), 0o600)
+        full = 'cp() { case $2 in *enrolment-token.new) set -- "$1" /dev/full ;; esac; command cp "$@"; }'
+        script = self.root.path("/usr/sbin/ilmare-enroll").read_text().replace("set -eu\n", f"set -eu\n{full}\n", 1)
+        self.root.write("/usr/sbin/enroll-full", script, 0o755)
+        said = self.enroll("--replace", FILE, status=1, command=("/usr/sbin/enroll-full",))
+        self.assertRegex(said, "No space left(.*\n)+.*enrolment-token.new cannot be written .*nothing was changed")
+        self.assertEqual({name: self.root.path(f"/etc/ilmare/{name}").read_text() for name in was}, was)
+        self.assertEqual(self.placed(), ["edge.yaml", "enrolment-token", "tls", "tls/ca.crt"])
+        self.assertTrue(self.root.path("/var/lib/ilmare/tls/node.pem").exists())
+
+    def test_one_at_a_time(self):
+        self.root.write(FILE, enrolment_file(CA), 0o600)
+        said = self.enroll("/run/ilmare-enroll.lock", "ilmare-enroll", FILE, status=1, command=("flock",))
+        self.assertIn("another ilmare-enroll is at work on this device", said)
+        self.assertEqual(self.placed(), [])
+        self.enroll(FILE, status=0)
+
+    def test_a_line_that_is_cut(self):
+        """The hang-up comes with the end of what is read: nothing of the token is left in /tmp."""
+        for end, status in ((signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 130)):
+            with subprocess.Popen(["chroot", self.root.top, "ilmare-enroll", "-"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                process.stdin.write(enrolment_file(CA))
+                process.stdin.flush()
+                until(lambda: list(self.root.path("/tmp").glob("tmp.*/taken")), "it reads")
+                process.send_signal(end)
+                process.stdin.close()
+                self.assertEqual(process.wait(PATIENCE), status)
+            self.assertEqual((list(self.root.path("/tmp").glob("tmp.*")), self.placed()), ([], []))
+
     def test_a_name_in_the_state_leads_nowhere(self):
         """The folder of state is the service's own user's, who may have put anything there."""
         self.root.write("/etc/ilmare/edge.yaml", "node: edge-1\n")
@@ -209,7 +248,7 @@ class InPlace(Enroll):
             mark = now + datetime.timedelta(seconds=seconds)
             self.root.path(f"/var/lib/ilmare/tls.before-{mark:%Y%m%dT%H%M%SZ}").symlink_to("/etc/elsewhere")
         self.root.write(FILE, enrolment_file(CA), 0o600)
-        self.enroll("--replace", FILE, status=1)
+        self.assertIn("was not finished: run it again, with --replace", self.enroll("--replace", FILE, status=1))
         self.assertEqual(list(self.root.path("/etc/elsewhere").iterdir()), [])
 
 
