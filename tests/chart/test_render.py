@@ -256,8 +256,13 @@ class Matrix(Case):
             with self.subTest(values=name):
                 told = one(self.objects[name], "ConfigMap", "-devices")["data"]
                 self.assertEqual((told["broker"], told["enrolment"]), (broker, enrolment))
+                self.assertEqual(told["outside"], "false" if "svc:" in enrolment else "true")
                 edge = yaml.safe_load(one(self.objects[name], "ConfigMap", "-edge")["data"]["edge.yaml"])
                 self.assertEqual((edge["mqtt"]["brokers"], edge["enrolment"]["url"]), ([broker], enrolment))
+        # Names that enroll-node refuses are those that the cloud agent would refuse.
+        told = one(self.objects["large"], "ConfigMap", "-devices")["data"]
+        cloud = yaml.safe_load(one(self.objects["large"], "ConfigMap", "-cloud")["data"]["cloud.yaml"])["enrolment"]
+        self.assertEqual((told["reserved"].split(), told["denied"].split()), (cloud["reserved"], cloud["denied"]))
 
 
 class Texts(unittest.TestCase):

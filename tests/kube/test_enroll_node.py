@@ -129,7 +129,7 @@ class EnrollNode(Case):
     def test_what_it_says(self):
         for words, text in ((("Edge",), "not a node's name"), (("cloud",), "the name of the cloud"), (("a" * 65,), "65 characters"), (("a", "b"), "one node"),
                             (("a", "--valid", "31d"), "--valid"), (("a", "--valid=x"), "--valid"), (("a", "--nope"), "no option"), (("a", "--valid"), "needs a value"),
-                            (("a",), "no release"), (("a", "--release", "none"), 'no release "none"')):
+                            (("a", "--namespace", ""), "--namespace needs a value"), (("a", "--release="), "--release needs a value"), (("a",), "no release"), (("a", "--release", "none"), 'no release "none"')):
             with self.subTest(words=words):
                 done = self.run_script(*words, status=1)
                 self.assertEqual(done.stdout, "")
@@ -138,7 +138,13 @@ class EnrollNode(Case):
         self.assertIn("scripts/enroll-node NAME", self.run_script("--help").stdout)
         self.release("one", enrolment="")
         self.assertIn("enrolment.enabled", self.run_script("a", status=1).stderr)
-        self.release("two", outside="false")
+        self.release("two", outside="false", reserved="helm-test anna", denied="edge-9 edge-10")
+        for name, text in (("anna", "not for a device"), ("edge-9", "take it off broker.denied")):
+            done = self.run_script(name, "--release=two", status=1)
+            self.assertEqual(done.stdout, "")
+            self.assertIn(text, done.stderr)
+            self.assertIsNone(self.api.get("Secret", self.ns, f"two-ilmare-enrol-{name}"))
+        self.run_script("edge-1", "--release=two")
         self.assertIn("one two", self.run_script("a", status=1).stderr)
         self.assertIn("external.host", self.run_script("a", "--release=two").stderr)
         self.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "two-ilmare-enrol-b", "namespace": self.ns}})
@@ -155,6 +161,17 @@ class EnrollNode(Case):
         done = self.run_script("edge-7", status=1)
         self.assertEqual(done.stdout, "")
         self.assertIn("cannot be made", done.stderr)
+
+    def test_a_file_is_nobody_elses(self):
+        """`>FILE` makes one that others may read."""
+        self.release()
+        file = self.world.path / "edge-7.yaml"
+        with open(file, "w", encoding="utf-8") as out:
+            file.chmod(0o644)
+            env = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": f"{self.bin}:{os.environ['PATH']}"}
+            subprocess.run([SCRIPT, "edge-7"], stdout=out, stderr=subprocess.DEVNULL, env=env, timeout=PATIENCE * 2, check=True)
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+        self.assertTrue(file.read_text().endswith("# END ILMARE TOKEN\n"))
 
     def test_the_token_is_on_no_command_line(self):
         """Each program that the script runs is watched."""
