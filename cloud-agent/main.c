@@ -43,6 +43,13 @@ int main(int argc, char **argv)
 	daemon_init();
 	if (argc > 1 && strcmp(argv[1], "--apply") == 0)
 		return apply(argc - 2, argv + 2);
+	for (int i = 2; i < argc; i++) {
+		if (strcmp(argv[i], "--apply") == 0) {
+			fprintf(stderr,
+				"ilmare-cloud: --apply stands first, and files alone behind it; the cluster is that of the variable KUBECONFIG\n");
+			return 2;
+		}
+	}
 	signal(SIGCHLD, SIG_IGN); /* nobody waits for the supervisors of the local cluster: see worker.h there */
 	if (config_load(&cloud_options_spec, argc, argv, &options, &status) == CONFIG_EXIT)
 		goto done;

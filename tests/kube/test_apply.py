@@ -117,6 +117,9 @@ class Apply(Case):
                 self.assertIn(why, said.stderr)
         said = subprocess.run([program("ilmare-cloud"), "--apply"], capture_output=True, text=True)
         self.assertEqual((said.returncode, said.stderr), (2, "ilmare-cloud: --apply: no file is named\n"))
+        said = subprocess.run([program("ilmare-cloud"), "--cluster=kube", "--apply", FILES[0]], capture_output=True, text=True)
+        self.assertEqual((said.returncode, said.stdout), (2, ""))
+        self.assertIn("--apply stands first", said.stderr)
 
 
 if __name__ == "__main__":
