@@ -129,7 +129,7 @@ class EnrollNode(Case):
     def test_what_it_says(self):
         for words, text in ((("Edge",), "not a node's name"), (("cloud",), "the name of the cloud"), (("a" * 65,), "65 characters"), (("a", "b"), "one node"),
                             (("a", "--valid", "31d"), "--valid"), (("a", "--valid=x"), "--valid"), (("a", "--nope"), "no option"), (("a", "--valid"), "needs a value"),
-                            (("a", "--namespace", ""), "--namespace needs a value"), (("a", "--release="), "--release needs a value"), (("a",), "no release"), (("a", "--release", "none"), 'no release "none"')):
+                            (("a", "--namespace", ""), "--namespace needs a value"), (("a", "--release="), "--release needs a value"), (("a",), "no release of Ilmare in the namespace of kubectl's context: use"), (("a", "--release", "none"), 'no release "none"')):
             with self.subTest(words=words):
                 done = self.run_script(*words, status=1)
                 self.assertEqual(done.stdout, "")
