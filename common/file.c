@@ -1,7 +1,7 @@
 /* Files: see file.h for the contract.
  *
  * A durable write keeps its temporary file in the target's folder under a short name of its own (".ilmare-XXXXXX"), so any name that the
- * target may have works, and a leftover of a crash is easy to tell. What is removed is opened without following links, folder by
+ * target may have works, and a leftover of a crash is easy to tell. Where nobody looks for those, the caller names the file. What is removed is opened without following links, folder by
  * folder, so a link that a worker planted leads nowhere.
  */
 #include "common/file.h"
@@ -86,12 +86,11 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-int file_write(const char *path, const void *data, size_t len, mode_t mode, error *err)
+/* fd is that of the temporary file, or -1 with errno. */
+static int write_through(int fd, const char *temp, const char *path, const void *data, size_t len, mode_t mode, error *err)
 {
 	char *parent = file_parent(path);
-	char *temp = mem_printf("%s/.ilmare-XXXXXX", parent);
 	int code = 0;
-	int fd = mkostemp(temp, O_CLOEXEC);
 	if (fd < 0) {
 		code = error_errno(err, errno, "cannot write in %s", parent);
 		goto free_names;
@@ -111,9 +110,23 @@ int file_write(const char *path, const void *data, size_t len, mode_t mode, erro
 	}
 	code = file_sync_dir(parent, err);
 free_names:
+	free(parent);
+	return code;
+}
+
+int file_write(const char *path, const void *data, size_t len, mode_t mode, error *err)
+{
+	char *parent = file_parent(path), *temp = mem_printf("%s/.ilmare-XXXXXX", parent);
+	int code = write_through(mkostemp(temp, O_CLOEXEC), temp, path, data, len, mode, err);
 	free(temp);
 	free(parent);
 	return code;
+}
+
+int file_write_by(const char *temp, const char *path, const void *data, size_t len, mode_t mode, error *err)
+{
+	(void)unlink(temp);
+	return write_through(open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), temp, path, data, len, mode, err);
 }
 
 /* One folder of a path; its parent is there. */

@@ -18,6 +18,8 @@ int file_read(const char *path, size_t max, buf *out, error *err);
 int file_read_secret(const char *path, char **out, error *err);
 void file_secret_free(char *secret); /* NULL is fine */
 int file_write(const char *path, const void *data, size_t len, mode_t mode, error *err);
+/* The same by way of `temp`, a name in the same folder that is the caller's alone: what a crash left there is replaced. */
+int file_write_by(const char *temp, const char *path, const void *data, size_t len, mode_t mode, error *err);
 /* mkdir -p; existing folders are fine. New ones get `mode`. Durable. */
 int file_make_dirs(const char *path, mode_t mode, error *err);
 int file_sync_dir(const char *path, error *err);

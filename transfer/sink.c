@@ -51,11 +51,17 @@ static int state_write(sink *s, error *err)
 	json_put_int(o, "synced", s->synced);
 	json_put_string(o, "boot", boot);
 	char *text = json_print(o);
-	int code = file_write(s->state, text, strlen(text), 0644, err);
+	int code = file_write_by(s->next, s->state, text, strlen(text), 0644, err);
 	free(text);
 	free(boot);
 	cJSON_Delete(o);
 	return code;
+}
+
+static void state_remove(sink *s)
+{
+	(void)unlink(s->next);
+	(void)unlink(s->state);
 }
 
 /* What may be taken of a part of `length` bytes; -1: nothing, it is of something else. */
@@ -115,16 +121,20 @@ static int part_open(sink *s, int flags, error *err)
 
 static void part_remove(sink *s)
 {
+	state_remove(s);
 	(void)unlink(s->part);
-	(void)unlink(s->state);
 }
 
 static int find_part(sink *s, bool fresh, error *err)
 {
 	struct stat st;
 	int code = part_open(s, 0, err);
-	if (code != 0 || s->fd < 0)
+	if (code != 0)
 		return code;
+	if (s->fd < 0) {
+		state_remove(s); /* whoever was killed had removed or renamed the part already */
+		return 0;
+	}
 	s->have = fresh || fstat(s->fd, &st) != 0 || !S_ISREG(st.st_mode) ? -1 : state_read(s, (int64_t)st.st_size);
 	if (s->have > 0 && ftruncate(s->fd, (off_t)s->have) == 0 && lseek(s->fd, (off_t)s->have, SEEK_SET) >= 0)
 		return 0;
@@ -143,6 +153,7 @@ int sink_open(sink *s, const char *path, const char *source, bool fresh, error *
 	digest_name(slash != NULL ? slash + 1 : path, NAME_CHARS, name);
 	s->part = mem_printf("%s/.ilmare-part-%s", s->folder, name);
 	s->state = mem_printf("%s.json", s->part);
+	s->next = mem_printf("%s.new", s->state);
 	digest_of(source, strlen(source), &d);
 	digest_hex(&d, hex);
 	s->source = mem_strdup(hex);
@@ -246,7 +257,7 @@ int sink_commit(sink *s, bool durable, error *err)
 	if (code != 0)
 		return code;
 	if (s->named)
-		(void)unlink(s->state);
+		state_remove(s);
 	close(s->fd);
 	s->fd = -1;
 	s->named = false;
@@ -263,6 +274,7 @@ void sink_close(sink *s)
 	free(s->folder);
 	free(s->part);
 	free(s->state);
+	free(s->next);
 	free(s->source);
 	*s = (sink){.fd = -1};
 }

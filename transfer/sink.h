@@ -18,7 +18,7 @@
 enum { SINK_PART_FROM = 8 * 1024 * 1024 }; /* bytes of a file that gets a name for its part */
 
 typedef struct sink {
-	char *path, *folder, *part, *state, *source;
+	char *path, *folder, *part, *state, *next, *source; /* next: what is about to be `state` */
 	int fd;       /* -1: nothing begun */
 	bool kept;    /* its state is written down: another process can go on */
 	bool named;   /* fd is that of `part` */

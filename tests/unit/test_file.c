@@ -148,6 +148,21 @@ static void write_replaces_and_sets_the_mode(void **state)
 	assert_int_equal(st.st_mode & 0777, 0664);
 }
 
+static void write_by_a_name_replaces_what_a_crash_left(void **state)
+{
+	char *temp = mem_strdup(in(*state, "f.new"));
+	const char *path = in(*state, "f");
+	write_text(temp, "half of something longer");
+	assert_int_equal(chmod(temp, 0444), 0);
+	assert_int_equal(file_write_by(temp, path, "one", 3, 0640, NULL), 0);
+	assert_text(path, "one");
+	assert_int_equal(access(temp, F_OK), -1);
+	assert_int_equal(symlink(path, temp), 0); /* whoever put it there does not choose what is written to */
+	assert_int_equal(file_write_by(temp, path, "two", 3, 0640, NULL), 0);
+	assert_text(path, "two");
+	free(temp);
+}
+
 static size_t entries(const char *path)
 {
 	size_t n = 0;
@@ -376,6 +391,7 @@ int main(void)
 		IN_A_FOLDER(read_is_bounded),
 		IN_A_FOLDER(read_of_more_than_one_step),
 		IN_A_FOLDER(write_replaces_and_sets_the_mode),
+		IN_A_FOLDER(write_by_a_name_replaces_what_a_crash_left),
 		IN_A_FOLDER(failed_write_leaves_what_was_there),
 		IN_A_FOLDER(full_disk_is_no_space),
 		IN_A_FOLDER(interrupted_and_short_writes_go_on),

@@ -120,6 +120,36 @@ static void goes_on(void **state)
 	assert_int_equal(size, BIG);
 }
 
+static void touch(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* Whatever moment it is, the next one that has the file whole leaves that and nothing else. */
+static void killed_beside_the_part(void **state)
+{
+	static const size_t sizes[2] = {BIG, 3};
+	sink s;
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		leave_part("\"e\"", 100);
+		assert_int_equal(sink_open(&s, target, SOURCE, false, NULL), 0);
+		touch(s.next); /* while the state was written */
+		if (i % 2 == 1)
+			assert_int_equal(unlink(s.part), 0); /* while the part was removed, or had become the file */
+		sink_close(&s);
+		assert_int_equal(sink_open(&s, target, SOURCE, false, NULL), 0);
+		assert_int_equal(sink_begin(&s, "\"f\"", (int64_t)sizes[i / 2], NULL), 0);
+		put(&s, 'b', sizes[i / 2]);
+		assert_int_equal(sink_commit(&s, true, NULL), 0);
+		sink_close(&s);
+		assert_int_equal(entries(), 1);
+		assert_int_equal(unlink(target), 0);
+	}
+}
+
 static void not_of_this_source(void **state)
 {
 	sink s;
@@ -214,6 +244,7 @@ int main(void)
 		TEST(small_files_have_no_part),
 		TEST(given_up),
 		TEST(goes_on),
+		TEST(killed_beside_the_part),
 		TEST(not_of_this_source),
 		TEST(not_when_fresh),
 		TEST(after_a_boot),
