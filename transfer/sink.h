@@ -19,10 +19,10 @@ enum { SINK_PART_FROM = 8 * 1024 * 1024 }; /* bytes of a file that gets a name f
 
 typedef struct sink {
 	char *path, *folder, *part, *state, *next, *source; /* next: what is about to be `state` */
-	int fd;       /* -1: nothing begun */
-	bool kept;    /* its state is written down: another process can go on */
-	bool named;   /* fd is that of `part` */
-	int64_t have; /* bytes written */
+	int fd;                                             /* -1: nothing begun */
+	bool kept;                                          /* its state is written down: another process can go on */
+	bool named;                                         /* fd is that of `part` */
+	int64_t have;                                       /* bytes written */
 	int64_t synced;
 	int64_t size;   /* of the whole, -1: not known */
 	char etag[256]; /* of the version that is being written; "" if it is not known or not strong */
