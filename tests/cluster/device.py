@@ -81,9 +81,11 @@ class Device:
     def stop(self):
         return self.agent.stop() if self.agent else None
 
-    def presence(self, topics, online=True, since=0):
-        return topics.wait(lambda m: m.topic == f"ilmare/v1/presence/{self.name}" and m.document and m.document["online"] == online,
-                           f"{self.name} is {'on' if online else 'off'}line:\n{self.agent.tail() if self.agent else ''}", since=since)
+    def presence(self, topics, online=True, since=0, after=""):
+        """The first message that says so; `after`: and that was written later than at this time, as the messages give it."""
+        return topics.wait(lambda m: m.topic == f"ilmare/v1/presence/{self.name}" and m.document and m.document["online"] == online
+                           and m.document.get("ts", "") >= after,
+                           lambda: f"{self.name} is {'on' if online else 'off'}line:\n{self.agent.tail() if self.agent else ''}", since=since)
 
     def remove(self):
         """Unmounted; its files are in the work folder."""

@@ -10,11 +10,12 @@ import base64
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import threading
 import time
 
-from agents import PATIENCE, ROOT, Topics
+from agents import PATIENCE, ROOT, Topics, until
 from bed import NODE_ADDRESS, TOOLS, WORK, sh
 from node import NAME as NODE
 
@@ -29,6 +30,14 @@ OUTSIDE = {"external": {"host": NODE_ADDRESS}, "broker": {"service": {"type": "N
 # Objects that are there without anybody having asked for them, or that are about something else.
 NOT_COUNTED = {"events", "events.events.k8s.io", "leases.coordination.k8s.io", "endpoints", "endpointslices.discovery.k8s.io", "nodes",
                "componentstatuses", "apiservices.apiregistration.k8s.io", "controllerrevisions.apps", "replicasets.apps"}
+
+
+def is_open(address, port):
+    try:
+        socket.create_connection((address, port), 1).close()
+        return True
+    except OSError:
+        return False
 
 
 class Release:
@@ -103,7 +112,11 @@ class Release:
 
 
 class Operator(Topics):
-    """Somebody with an operator's certificate, at the broker's outside address, by a cable of their own."""
+    """Somebody with an operator's certificate, at the broker's outside address, by a cable of their own.
+
+    mosquitto_sub ends if its first connection is refused, and tries for minutes if it leads nowhere, as the port of a node may while the broker's
+    pod is a new one. So it is begun when the port is open, again if it has ended, and has begun when it has heard something: presence is retained.
+    """
 
     def __init__(self, release, name):
         folder = WORK / f"operator-{name}"
@@ -111,15 +124,21 @@ class Operator(Topics):
         for key, value in release.secret(f"operator-{name}").items():
             (folder / key).write_bytes(value)
         command = ["mosquitto_sub", "-h", NODE_ADDRESS, "-p", BROKER_PORT, "--cafile", folder / "ca.crt", "--cert", folder / "tls.crt",
-                   "--key", folder / "tls.key"]
-        # As Topics does; but an operator can publish nothing, so no mark says that the subscription stands: what it waits for is retained, or
-        # comes later.
-        self.messages, self.changed, self.listener = [], threading.Condition(), None
-        self.process = subprocess.Popen([*map(str, command), "-V", "5", "-q", "1", "--retain-as-published", "-F", "%r %t %x", "-t", "ilmare/v1/#"],
-                                        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.ready = threading.Event()
-        self.thread = threading.Thread(target=self._read, args=(None,), daemon=True)
-        self.thread.start()
+                   "--key", folder / "tls.key", "-V", "5", "-q", "1", "--retain-as-published", "-F", "%r %t %x", "-t", "ilmare/v1/#"]
+        self.command, self.process = [*map(str, command)], None
+        self.messages, self.changed, self.listener, self.ready = [], threading.Condition(), None, threading.Event()
+        until(self._hears, lambda: f"an operator hears what is retained; mosquitto_sub's status: {self.process and self.process.poll()}", interval=0.1)
+
+    def _hears(self):
+        if self.process is None or self.process.poll() is not None:
+            if not is_open(NODE_ADDRESS, BROKER_PORT):
+                return False
+            if self.process:
+                self.end()
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.thread = threading.Thread(target=self._read, args=(None,), daemon=True)
+            self.thread.start()
+        return self.messages
 
     def __enter__(self):
         return self

@@ -42,7 +42,7 @@ class Story(unittest.TestCase):
     def setUpClass(cls):
         cls.world = World()
         cls.addClassCleanup(cls.world.close)
-        cls.machine, cls.broken = Machine(), None
+        cls.machine, cls.broken, cls.topics = Machine(), None, None
         cls.node = Node(cls.world, cls.machine)
         try:
             cls.node.start()
@@ -96,8 +96,7 @@ class Story(unittest.TestCase):
         """From the package and one file to a device that is connected, with a certificate that it asked for itself."""
         package = next((ROOT / "build" / "packages").glob("ilmare-edge_*_amd64.deb"))
         tell("the package: %d bytes, installed %d" % installed_size(package))
-        Story.topics = self.release.listen()
-        self.addClassCleanup(self.topics.end)
+        self.listen()
         Story.device = Device(self.machine, self.world)
         self.addClassCleanup(self.device.remove)
         self.device.install(package)
@@ -111,6 +110,13 @@ class Story(unittest.TestCase):
         tell(f"a device, from its first start to its first message: {seconds:.1f} s (certificate included)")
         certificate = self.device.run("cat", "/var/lib/ilmare/tls/node.pem")
         self.assertIn("CN = edge-1", sh("openssl", "x509", "-noout", "-subject", input=certificate))
+
+    def listen(self):
+        """Whoever listened before is replaced."""
+        if self.topics:
+            self.topics.end()
+        Story.topics = self.release.listen()
+        self.addClassCleanup(self.topics.end)
 
     def over(self, number, ns="default", deployed=True):
         """Wait until this round of the digits is over, well, and its model serves."""
@@ -221,11 +227,11 @@ class Story(unittest.TestCase):
         tell(f"another cloud agent leads after {time.monotonic() - begin:.1f} s")
         self.digits.feed()
         self.over(4)
-        since = self.topics.mark()
-        broker = release.pods("broker")
+        before, broker = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()), release.pods("broker")
         node.kubectl("delete", "pod", "-n", release.ns, *broker)
         node.wait_pod(release.ns, *broker)
-        self.device.presence(self.topics, since=since)
+        self.listen()
+        self.device.presence(self.topics, after=before)
         self.digits.feed()
         self.over(5)
         self.assertEqual(self.digits.lost(), (1000, 0))

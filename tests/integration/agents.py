@@ -377,7 +377,7 @@ class Topics:
                     break
                 self.changed.wait(left)
         seen = "\n".join(map(repr, self.messages[since:][-12:]))
-        raise AssertionError(f"not within {patience:g} s: {what}. Seen last:\n{seen}")
+        raise AssertionError(f"not within {patience:g} s: {what() if callable(what) else what}. Seen last:\n{seen}")
 
     def last(self, topic):
         """The newest message there, or None."""

@@ -42,7 +42,10 @@ class Bridge(SecureCase):
         self.edge.start()
         self.cloud.start()
         self.whole.topics.wait(self.whole.at(1, "Train", "Waiting"), "the first position")
+        told = self.world.topics(self.local, "ilmare/v1/node/edge-1/job/#")
         self.assertEqual(self.round(1)["deployed"]["round"], 1)
+        told.wait(lambda m: m.document and m.document["position"]["round"] == 2, "the device has been told of the next round")
+        told.end()
         # The fleet's broker is away; the device works on.
         self.broker.stop()
         self.whole.topics.end()
