@@ -230,7 +230,8 @@ class InPlace(Enroll):
     def test_a_line_that_is_cut(self):
         """The hang-up comes with the end of what is read: nothing of the token is left in /tmp."""
         for end, status in ((signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 130)):
-            with subprocess.Popen(["chroot", self.root.top, "ilmare-enroll", "-"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            with subprocess.Popen(["chroot", self.root.top, "ilmare-enroll", "-"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                  env={"PATH": os.environ["PATH"]}) as process:  # no TMPDIR
                 process.stdin.write(enrolment_file(CA))
                 process.stdin.flush()
                 until(lambda: list(self.root.path("/tmp").glob("tmp.*/taken")), "it reads")
