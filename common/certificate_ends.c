@@ -3,14 +3,11 @@
  */
 #include "common/certificate_ends.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/buf.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "common/metrics.h"
 #include "common/pki.h"
@@ -82,46 +79,27 @@ static bool is_same(const struct stat *a, const struct stat *b)
 		a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static bool read_all(int fd, size_t len, buf *out)
-{
-	ssize_t n = 1;
-
-	buf_reserve(out, len);
-	while (out->len < len && n > 0) {
-		n = read(fd, out->data + out->len, len - out->len);
-		if (n > 0)
-			out->len += (size_t)n;
-		else if (n < 0 && errno == EINTR)
-			n = 1;
-	}
-	out->data[out->len] = '\0';
-	return out->len == len;
-}
-
-/* Nobody waits for a pipe to be written to: it is no file. */
+/* A pipe is not opened: nobody waits for somebody to write to it. One room for all of the file, so that no copy of a key is left as it grows. */
 static void look(watched *w)
 {
-	int fd = open(w->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat now = {0};
-	bool usable = fd >= 0 && fstat(fd, &now) == 0 && S_ISREG(now.st_mode) && now.st_size > 0 && now.st_size <= PKI_FILE_MAX;
+	bool usable = stat(w->file, &now) == 0 && S_ISREG(now.st_mode);
 	buf text = {0};
 	int64_t ends = 0;
 
-	if (!usable) {
-		w->seen = (struct stat){0};
-		metric_unset(w->metric);
-	} else if (!is_same(&now, &w->seen)) {
-		w->seen = now;
-		if (read_all(fd, (size_t)now.st_size, &text))
-			ends = certificate_end(w->kind, buf_text(&text), text.len);
-		if (ends > 0)
-			metric_set(w->metric, ends);
-		else
-			metric_unset(w->metric);
+	if (usable && is_same(&now, &w->seen))
+		return;
+	if (usable) {
+		buf_reserve(&text, PKI_FILE_MAX + 1);
+		usable = file_read(w->file, PKI_FILE_MAX, &text, NULL) == 0;
+		ends = usable ? certificate_end(w->kind, buf_text(&text), text.len) : 0;
 		buf_wipe(&text);
 	}
-	if (fd >= 0)
-		close(fd);
+	w->seen = usable ? now : (struct stat){0};
+	if (ends > 0)
+		metric_set(w->metric, ends);
+	else
+		metric_unset(w->metric);
 }
 
 void certificate_ends_set(certificate_ends *c)

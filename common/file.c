@@ -1,8 +1,8 @@
 /* Files: see file.h for the contract.
  *
  * A durable write keeps its temporary file in the target's folder under a short name of its own (".ilmare-XXXXXX"), so any name that the
- * target may have works, and a leftover of a crash is easy to tell. Where nobody looks for those, the caller names the file. What is removed is opened without following links, folder by
- * folder, so a link that a worker planted leads nowhere.
+ * target may have works, and a leftover of a crash is easy to tell. Where nobody looks for those, the caller names the file. What is removed is
+ * opened without following links, folder by folder, so a link that a worker planted leads nowhere.
  */
 #include "common/file.h"
 

@@ -1,5 +1,5 @@
-/* One request of somebody else's (enrolment, or a Secret that is read), beside what is followed and written: it is not limited here, waits for no leadership, and its answer
- * is overwritten where it was. How many are under way is the caller's to bound. */
+/* One request of somebody else's (enrolment, or a Secret that is read), beside what is followed and written: it is not limited here, waits for no
+ * leadership, and its answer is overwritten where it was. How many are under way is the caller's to bound. */
 #include <stdlib.h>
 
 #include "cloud-agent/cluster/kube/kube_internal.h"
